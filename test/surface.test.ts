@@ -1,0 +1,172 @@
+// The package's types and spec/surface.d.ts agree, name by name, except for what is written down here as not built yet.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { compareSurface, type NotYet, type Wider } from './surface/compare.js';
+
+const root = join(import.meta.dirname, '..');
+const surface = readFileSync(join(root, 'spec', 'surface.d.ts'), 'utf8');
+
+const transactions = 'enqueueing inside the transaction of a caller comes with the SQL stores';
+const limits = 'limits per queue across processes are not built yet';
+const artifacts = 'artifacts are not built yet';
+const leases = 'leases on outside resources are not built yet';
+const schedules = 'schedules are not built yet';
+const subjects = 'ending and checking subjects is not built yet';
+const insight = 'plans, explanations, the audit and the ledger are not built yet';
+const holds = 'holding jobs back from removal is not built yet';
+const watching = 'metrics and alerts are not built yet';
+const codecs = 'a codec for stored text is not built yet';
+const oneShot = 'one-shot work for cron and serverless is not built yet';
+const http = 'the HTTP interface is not built yet';
+
+const notYet: NotYet = {
+  SqlClient: transactions,
+  'JobOptions.tx': transactions,
+  'OpenOptions.queues': limits,
+  'OpenOptions.artifacts': artifacts,
+  'OpenOptions.codec': codecs,
+  'Definition.checkSubject': subjects,
+  'Context.artifact': artifacts,
+  'Context.tempDir': artifacts,
+  'Context.lease': leases,
+  'Queue.schedule': schedules,
+  'Queue.unschedule': schedules,
+  'Queue.schedules': schedules,
+  'Queue.runUntilIdle': oneShot,
+  'Queue.plan': insight,
+  'Queue.explain': insight,
+  'Queue.audit': insight,
+  'Queue.ledger': insight,
+  'Queue.hold': holds,
+  'Queue.release': holds,
+  'Queue.defineSubject': subjects,
+  'Queue.endSubject': subjects,
+  'Queue.liftSubject': subjects,
+  'Queue.lease': leases,
+  'Queue.leases': leases,
+  'Queue.artifacts': artifacts,
+  'Queue.metrics': watching,
+  'Queue.alerts': watching,
+  Plan: insight,
+  Certificate: subjects,
+  Artifact: artifacts,
+  Resource: leases,
+  defineResource: leases,
+  Lease: leases,
+  Alert: watching,
+  HttpCode: http,
+};
+
+const wider: Wider = {
+  Queue: { way: 'gives', because: 'logs(id) reads the lines that a handler wrote' },
+  StandardSchema: { way: 'takes', because: 'schema libraries declare `types` as possibly undefined' },
+  Definition: { way: 'takes', because: 'its input is a StandardSchema' },
+};
+
+describe('surface: the package', () => {
+  it('agrees with spec/surface.d.ts', { timeout: 60_000 }, () => {
+    expect(compareSurface({ surface, entry: join(root, 'src', 'index.ts'), notYet, wider })).toEqual([]);
+  });
+
+  it('gives a reason for each exception', () => {
+    for (const [name, reason] of Object.entries(notYet)) expect(reason, name).not.toBe('');
+    for (const [name, { because }] of Object.entries(wider)) expect(because, name).not.toBe('');
+  });
+});
+
+describe('surface: the comparison sees', () => {
+  const entry = join(root, 'src', 'planted.ts');
+  const small = `
+    export type State = 'pending' | 'done';
+    export interface Options { queue?: string; later?: number }
+    export interface Job<I> { readonly id: string; readonly input: I }
+    export function open(where: string, options?: Options): Promise<Job<string>>;
+    export class Fault extends Error { readonly code: State }
+    export interface Later { at: number }`;
+  const same = `
+    export type State = 'pending' | 'done';
+    export interface Options { queue?: string }
+    export interface Job<I> { readonly id: string; readonly input: I; readonly more?: number }
+    export function open(_where: string, _options?: Options): Promise<Job<string>> { throw new Fault(); }
+    export class Fault extends Error { readonly code: State = 'done' }`;
+  const later: NotYet = { Later: 'later', 'Options.later': 'later' };
+  const compare = (text: string, list: NotYet = later, more: Wider = {}): string[] =>
+    compareSurface({ surface: small, entry, files: { [entry]: text }, notYet: list, wider: more });
+
+  it('nothing where both agree', () => {
+    expect(compare(same)).toEqual([]);
+  });
+
+  it.each([
+    ['a missing name', same.replace('export interface Options', 'interface Options'), 'Options'],
+    ['a renamed field', same.replace('readonly id', 'readonly key'), 'Job'],
+    ['a field of another type', same.replace('readonly id: string', 'readonly id: number'), 'Job'],
+    ['a lost alternative', same.replace("'pending' | 'done'", "'done'"), 'State'],
+    ['a new alternative', same.replace("'pending' | 'done'", "'pending' | 'done' | 'lost'"), 'State'],
+    ['an option that is refused', same.replace('queue?: string', 'queue: string'), 'Options'],
+    ['another result', same.replace('Promise<Job<string>> {', 'Promise<Job<number>> {'), 'open'],
+    ['a further parameter', same.replace('_options?: Options', '_options: Options, _more: string'), 'open'],
+    [
+      'a class that became a type',
+      same.replace(
+        /export class Fault .*/,
+        'class Fault extends Error { readonly code: State = "done" } export type { Fault };',
+      ),
+      'Fault',
+    ],
+  ])('%s', (_what, text, name) => {
+    expect(compare(text).join('\n')).toContain(name);
+  });
+
+  it('something that has been built since', () => {
+    expect(compare(`${same}\nexport interface Later { at: number }`)).toEqual([
+      'Later is in the package now: take it off the notYet list',
+    ]);
+    expect(compare(same.replace('queue?: string', 'queue?: string; later?: number'))).toEqual([
+      'Options.later is in the package now: take it off the notYet list',
+    ]);
+  });
+
+  it('an entry of the list that the surface does not know', () => {
+    expect(compare(same, { ...later, Never: 'x' })).toEqual(['Never is on a list, but the surface does not have it']);
+  });
+
+  it('something missing that the list does not excuse', () => {
+    expect(compare(same, { Later: 'later' })).toEqual(['the package lacks Options.later']);
+  });
+
+  it('more than promised, unless a list allows it for that direction', () => {
+    const gives: Wider = { Job: { way: 'gives', because: 'x' } };
+    const takes: Wider = { Options: { way: 'takes', because: 'x' } };
+    const moreJob = same.replace('readonly more?', 'readonly more');
+    const moreOptions = same.replace('queue?: string', 'queue?: string | number');
+    expect(compare(moreJob)).not.toEqual([]);
+    expect(compare(moreJob, later, gives)).toEqual([]);
+    expect(compare(moreOptions)).not.toEqual([]);
+    expect(compare(moreOptions, later, takes)).toEqual([]);
+    expect(compare(same.replace('readonly id', 'readonly key'), later, gives)).not.toEqual([]);
+    expect(compare(same.replace('queue?: string', 'queue?: number'), later, takes)).not.toEqual([]);
+  });
+
+  it('an optional field that is missing deep inside', () => {
+    const deep = (field: string): string => `
+      export interface Way { ${field} }
+      export interface Reader { find(filter?: string | { by?: { ${field} } }): Promise<readonly { found?: Way }[]> }`;
+    const found = compareSurface({
+      surface: deep('a?: 1; b?: 2'),
+      entry,
+      files: { [entry]: deep('a?: 1') },
+      notYet: {},
+      wider: {},
+    });
+    expect(found).toEqual(['the package lacks Way.b', 'the package lacks Reader.find().by.b']);
+  });
+
+  it('a changed surface of the package itself', { timeout: 60_000 }, () => {
+    const planted = surface.replace('readonly epoch: number', 'readonly epoch: string');
+    expect(planted).not.toBe(surface);
+    const found = compareSurface({ surface: planted, entry: join(root, 'src', 'index.ts'), notYet, wider });
+    expect(found.join('\n')).toContain('Job');
+  });
+});

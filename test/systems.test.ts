@@ -1,0 +1,51 @@
+// The page of systems says only what a test run has shown.
+import { describe, expect, it } from 'vitest';
+import { collect, judge, readTitle, render } from '../scripts/systems.mjs';
+
+const report = (...tests: [title: string, status: string][]) => ({
+  testResults: [{ assertionResults: tests.map(([title, status]) => ({ title, status })) }],
+});
+const known = new Set(['001-01', '001-02', '001-03', '001-04']);
+
+describe('systems', () => {
+  it('reads the numbers that a title starts with, and no others', () => {
+    expect(readTitle('001-01 001-02 skip is like 001-03')).toEqual({
+      items: ['001-01', '001-02'],
+      text: 'skip is like 001-03',
+    });
+    expect(readTitle('skip 001-03').items).toEqual([]);
+  });
+
+  it('counts an item only if a test that names it passed and none failed', () => {
+    const { shown } = collect(
+      report(['001-01 a', 'passed'], ['001-02 b', 'skipped'], ['001-03 c', 'passed'], ['001-03 d', 'failed']),
+      known,
+    );
+    expect([...known].map((item) => judge(shown.get(item)))).toEqual(['shown', 'missing', 'failing', 'missing']);
+  });
+
+  it('refuses a title with more than three numbers, and a number that no system has', () => {
+    const { errors } = collect(report(['001-01 001-02 001-03 001-04 all', 'passed'], ['009-01 x', 'passed']), known);
+    expect(errors).toEqual([
+      '"001-01 001-02 001-03 001-04 all" names 4 items, at most 3',
+      '"009-01 x" names 009-01, which no system has',
+    ]);
+  });
+
+  it('says on the page what is shown, failing, missing and not built', () => {
+    const items = [
+      { id: '001-01', text: 'one | pipe' },
+      { id: '001-02', text: 'two' },
+      { id: '001-03', text: 'three' },
+    ];
+    const { shown } = collect(report(['001-01 first', 'passed'], ['001-03 third', 'failed']), known);
+    const page = render([{ id: '001', name: 'Builder', items }], [{ id: '000', name: 'Memory', items: 35 }], shown);
+    expect(page).toContain(
+      '| 000 | Memory | not built yet (0 of 35) |\n| 001 | Builder | 1 of 3 |\n| all | | 1 of 38 |',
+    );
+    expect(page).toContain('## 001 Builder: 1 of 3');
+    expect(page).toContain(
+      '| 001-01 | one \\| pipe | first |\n| 001-02 | two | **not shown** |\n| 001-03 | three | **failing:** third |',
+    );
+  });
+});

@@ -1,0 +1,48 @@
+// One test run for everything: the library's tests, the packed package, and each example.
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { defineConfig } from 'vitest/config';
+
+const root = import.meta.dirname;
+const folder = join(root, 'examples');
+const examples = existsSync(folder)
+  ? readdirSync(folder, { withFileTypes: true }).filter(
+      (entry) => entry.isDirectory() && existsSync(join(folder, entry.name, 'test')),
+    )
+  : [];
+
+// Processes, not threads: the tests load a native SQLite, send signals and change directories.
+// Two at a time suits two cores; more would only make the timing tests wait for one another.
+const shared = { pool: 'forks', testTimeout: 20_000, hookTimeout: 20_000 } as const;
+
+export default defineConfig({
+  test: {
+    maxWorkers: 2,
+    projects: [
+      {
+        test: {
+          ...shared,
+          name: 'library',
+          root,
+          include: ['test/**/*.test.ts'],
+          exclude: ['test/package.test.ts', 'test/readme.test.ts'],
+        },
+      },
+      {
+        // These two look at the package as a user gets it. It is packed once, before them.
+        test: {
+          ...shared,
+          name: 'package',
+          root,
+          include: ['test/package.test.ts', 'test/readme.test.ts'],
+          globalSetup: ['test/package/pack.ts'],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+        },
+      },
+      ...examples.map((entry) => ({
+        test: { ...shared, name: entry.name, root: join(folder, entry.name), include: ['test/**/*.test.ts'] },
+      })),
+    ],
+  },
+});
