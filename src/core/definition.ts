@@ -1,0 +1,132 @@
+/** Job types: a name, how its input is checked, the options of its jobs, and perhaps the code that runs them. */
+import { show } from './duration.js';
+import { LastoutError } from './errors.js';
+import type { Job, JobError, JobOptions, Progress } from './job.js';
+import type { Json } from './json.js';
+import { checkName } from './names.js';
+import { jobOptionNames, type OptionValues, policyText, readOptions } from './options.js';
+import type { Outcome } from './outcome.js';
+import { refuseUnknown } from './unknown-option.js';
+
+/** Any Standard Schema: zod, valibot, arktype and others. */
+export interface StandardSchema<I, O> {
+  readonly '~standard': {
+    readonly version: 1;
+    readonly vendor: string;
+    readonly validate: (value: unknown) => unknown;
+    readonly types?: { readonly input: I; readonly output: O } | undefined;
+  };
+}
+
+export interface Context<I> {
+  readonly input: I;
+  readonly job: Job<I>;
+  /** `signal.reason.code` says why: CANCELLED TIMEOUT STALE_CLAIM LEASE_LOST CLOSED. */
+  readonly signal: AbortSignal;
+  progress(value: number | Progress): void;
+  /** At most 1,000 lines and 256 KiB a job, then one "truncated" line. */
+  log(message: string, fields?: object): void;
+}
+
+type PerInput<I, T> = T | ((input: I) => T);
+
+export interface Definition<I, R>
+  extends Omit<JobOptions, 'id' | 'runAt' | 'subject' | 'deduplicationKey' | 'exclusiveKey'> {
+  input?: StandardSchema<unknown, I>;
+  subject?: PerInput<I, string>;
+  deduplicationKey?: PerInput<I, string>;
+  exclusiveKey?: PerInput<I, string>;
+  run?(context: Context<I>): Promise<R | Outcome> | R | Outcome;
+}
+
+export interface JobType<I, R> {
+  readonly name: string;
+  readonly __types?: [I, R];
+}
+
+export type Run = (context: Context<never>) => unknown;
+
+/** What is known about a type inside the library. */
+export interface TypeDetails {
+  readonly name: string;
+  readonly schema: StandardSchema<unknown, unknown> | null;
+  readonly values: OptionValues;
+  readonly policy: string;
+  readonly perInput: { readonly [K in 'subject' | 'deduplicationKey' | 'exclusiveKey']?: (input: never) => unknown };
+  readonly backoff: ((attempt: number, error: JobError) => unknown) | null;
+  readonly run: Run | null;
+}
+
+const details = new WeakMap<JobType<unknown, unknown>, TypeDetails>();
+const perInputNames = ['subject', 'deduplicationKey', 'exclusiveKey'] as const;
+const definitionNames = [...jobOptionNames.filter((name) => name !== 'id' && name !== 'runAt'), 'input', 'run'];
+
+export function defineJob<I = Json, R = Json>(name: string, definition: Definition<I, R>): JobType<I, R> {
+  checkName(name, 'The name of a job type');
+  refuseUnknown(definition ?? null, definitionNames, `The options of job type "${name}"`);
+  const { input, run, subject, deduplicationKey, exclusiveKey, ...rest } = definition;
+  const keys = { subject, deduplicationKey, exclusiveKey };
+  const options: JobOptions = { ...rest };
+  const perInput: { [K in (typeof perInputNames)[number]]?: (input: never) => unknown } = {};
+  for (const key of perInputNames) {
+    const value = keys[key];
+    if (typeof value === 'function') perInput[key] = value;
+    else if (value !== undefined) options[key] = value;
+  }
+  const values = readOptions(options, `The options of job type "${name}"`, 'allowed');
+  const type: JobType<I, R> = Object.freeze({ name });
+  details.set(type, {
+    name,
+    schema: checkSchema(input, name),
+    values,
+    policy: policyText(values),
+    perInput,
+    backoff: typeof definition.backoff === 'function' ? definition.backoff : null,
+    run: checkRun(run, name),
+  });
+  return type;
+}
+
+/** The same type with code, for the worker's side of a definition that has none. */
+export function handle<I, R>(type: JobType<I, R>, run: NonNullable<Definition<I, R>['run']>): JobType<I, R> {
+  const known = detailsOf(type);
+  const withCode: JobType<I, R> = Object.freeze({ name: known.name });
+  details.set(withCode, { ...known, run: checkRun(run ?? null, known.name) });
+  return withCode;
+}
+
+export function detailsOf(type: unknown): TypeDetails {
+  const known = type !== null && typeof type === 'object' ? details.get(type as JobType<unknown, unknown>) : undefined;
+  if (!known)
+    throw new LastoutError(
+      'TYPE_REQUIRED',
+      `The job type is ${show(type)}; give what defineJob returned, or a name where a name is allowed.`,
+    );
+  return known;
+}
+
+/** A type that is only a name: any input, the default options. */
+export function bareType(name: string): TypeDetails {
+  return { name, schema: null, values: {}, policy: policyText({}), perInput: {}, backoff: null, run: null };
+}
+
+function checkSchema(
+  schema: StandardSchema<unknown, unknown> | undefined,
+  name: string,
+): StandardSchema<unknown, unknown> | null {
+  if (schema === undefined) return null;
+  if (typeof schema?.['~standard']?.validate !== 'function') {
+    throw new LastoutError(
+      'INVALID_INPUT',
+      `input of job type "${name}" is no Standard Schema; give a schema of zod, valibot, arktype or another that has "~standard".`,
+    );
+  }
+  return schema;
+}
+
+function checkRun(run: unknown, name: string): Run | null {
+  if (run === undefined) return null;
+  if (typeof run !== 'function')
+    throw new LastoutError('UNKNOWN_TYPE', `run of job type "${name}" is ${show(run)}; give a function.`);
+  return run as Run;
+}

@@ -1,0 +1,127 @@
+/** The nouns: what a job is to its users, and the options it is made with. */
+import type { Duration } from './duration.js';
+import type { Json } from './json.js';
+
+export const finishedStates = ['completed', 'failed', 'cancelled', 'expired'] as const;
+export type FinishedState = (typeof finishedStates)[number];
+export type State = 'pending' | 'processing' | FinishedState;
+export const states = ['pending', 'processing', ...finishedStates] as const satisfies readonly State[];
+
+export const deduplicationStrategies = ['none', 'skip', 'replace', 'coalesce'] as const;
+export type DeduplicationStrategy = (typeof deduplicationStrategies)[number];
+
+/** `count` keeps the newest n of this type and state. */
+export type KeepRule = Duration | 'forever' | { age?: Duration | 'forever'; count?: number };
+export type Keep = KeepRule | { readonly [S in FinishedState]?: KeepRule };
+
+/** After attempt n the next one waits: fixed b · linear b·n · exponential b·2^(n−1) · quadratic b·n². */
+export type Backoff =
+  | { type: 'fixed' | 'linear' | 'exponential' | 'quadratic'; base: Duration; max?: Duration; jitter?: number }
+  | ((attempt: number, error: JobError) => Duration);
+
+export interface JobOptions {
+  queue?: string;
+  /** −1000 … 1000, lower first; then `scheduledFor`, then insertion. */
+  priority?: number;
+  delay?: Duration;
+  runAt?: Date;
+  /** Must start by: counts from `createdAt`, also between attempts and snoozes. */
+  ttl?: Duration;
+  /** Must finish by: the signal aborts, and five seconds later the attempt ends. */
+  timeout?: Duration;
+  attempts?: number;
+  backoff?: Backoff;
+  keep?: Keep;
+  /** What the job is about, as `kind:id`. */
+  subject?: string;
+  /** Never two at once: one job per key has the turn, within its queue and type. */
+  exclusiveKey?: string;
+  deduplication?: DeduplicationStrategy;
+  deduplicationKey?: string;
+  source?: string;
+  metadata?: { readonly [key: string]: Json };
+  /** Same id, same type and input: outcome 'existing'; other input: IDEMPOTENCY_CONFLICT. */
+  id?: string;
+}
+
+export interface JobError {
+  readonly message: string;
+  readonly code?: string;
+  readonly stack?: string;
+}
+
+export interface Progress {
+  readonly percent: number;
+  readonly step?: string;
+  readonly message?: string;
+}
+
+export interface Job<I = Json, R = Json> {
+  readonly id: string;
+  readonly type: string;
+  readonly queue: string;
+  readonly state: State;
+  readonly input: I;
+  readonly result: R | null;
+  /** Of the last attempt; null again once completed. */
+  readonly error: JobError | null;
+  /** Handlers begun. A snooze, a hand-back and a lapsed claim use none. */
+  readonly attempts: number;
+  readonly maxAttempts: number;
+  readonly stalls: number;
+  readonly priority: number;
+  readonly subject: string | null;
+  readonly deduplicationKey: string | null;
+  readonly exclusiveKey: string | null;
+  readonly source: string | null;
+  readonly metadata: { readonly [key: string]: Json };
+  readonly progress: Progress | null;
+  readonly retryOf: string | null;
+  readonly cancelRequested: { readonly at: Date; readonly reason: string } | null;
+  readonly createdAt: Date;
+  readonly scheduledFor: Date;
+  /** Of the first attempt. */
+  readonly startedAt: Date | null;
+  readonly completedAt: Date | null;
+  readonly expiresAt: Date | null;
+  /** Due to run (pending), due back (processing), due to go (finished); null: never. */
+  readonly dueAt: Date | null;
+  readonly epoch: number;
+}
+
+export interface Page<T> {
+  readonly items: readonly T[];
+  readonly next: string | null;
+}
+
+export interface JobEvent {
+  readonly cursor: string;
+  readonly at: Date;
+  readonly name:
+    | 'created'
+    | 'claimed'
+    | 'progress'
+    | 'retried'
+    | 'snoozed'
+    | 'stalled'
+    | 'completed'
+    | 'failed'
+    | 'cancelled'
+    | 'expired'
+    | 'removed'
+    | 'swept'
+    | 'alert';
+  readonly id?: string;
+  readonly type?: string;
+  readonly queue?: string;
+  readonly subject?: string;
+  readonly attempt?: number;
+  readonly error?: Omit<JobError, 'stack'>;
+}
+
+export interface Logger {
+  debug(message: string, fields?: object): void;
+  info(message: string, fields?: object): void;
+  warn(message: string, fields?: object): void;
+  error(message: string, fields?: object): void;
+}

@@ -1,0 +1,136 @@
+/** JSON values, and the one gate through which a caller's value becomes stored text. */
+import { LastoutError } from './errors.js';
+
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+
+export const payloadBytesMax = 256 * 1024;
+const depthMax = 64;
+
+/**
+ * Turns a value into the text every store keeps, or refuses it with a code and the path of the culprit.
+ * The rules are the strictest of all engines, so that a value is accepted everywhere or nowhere.
+ */
+export function toStoredText(value: unknown, what: string, bytesMax = payloadBytesMax): string {
+  inspect(value, what, 1, new Set());
+  const text = JSON.stringify(value);
+  const bytes = byteLength(text);
+  if (bytes > bytesMax) {
+    throw new LastoutError(
+      'PAYLOAD_TOO_LARGE',
+      `${what} is ${bytes} bytes as JSON; at most ${bytesMax} are stored. Store the bulk elsewhere and pass a reference.`,
+      { bytes, max: bytesMax },
+    );
+  }
+  return text;
+}
+
+function inspect(value: unknown, path: string, depth: number, above: Set<object>): void {
+  switch (typeof value) {
+    case 'string':
+      return checkText(value, path);
+    case 'boolean':
+      return;
+    case 'number':
+      return checkNumber(value, path);
+    case 'object':
+      if (value === null) return;
+      return inspectObject(value, path, depth, above);
+    case 'undefined':
+    case 'function':
+    case 'symbol':
+    case 'bigint':
+      throw unserializable(path, `is ${typeof value === 'undefined' ? 'undefined' : `a ${typeof value}`}`);
+  }
+}
+
+function inspectObject(value: object, path: string, depth: number, above: Set<object>): void {
+  if (depth > depthMax) {
+    throw new LastoutError('PAYLOAD_TOO_DEEP', `${path} is nested deeper than ${depthMax} levels.`, { max: depthMax });
+  }
+  if (above.has(value)) throw unserializable(path, 'refers back to itself');
+  above.add(value);
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) inspect(value[i], `${path}[${i}]`, depth + 1, above);
+  } else {
+    inspectRecord(value, path, depth, above);
+  }
+  above.delete(value);
+}
+
+function inspectRecord(value: object, path: string, depth: number, above: Set<object>): void {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype !== Object.prototype && prototype !== null) {
+    const name = value.constructor?.name ?? 'an instance of a class';
+    const advice = value instanceof Date ? '; use toISOString()' : '; pass a plain object';
+    throw unserializable(path, `is a ${name}${advice}`);
+  }
+  if (Object.getOwnPropertySymbols(value).length > 0) throw unserializable(path, 'has symbol keys');
+  for (const [key, item] of Object.entries(value)) {
+    if (key === '__proto__' || (key === 'prototype' && path.endsWith('.constructor'))) {
+      throw new LastoutError(
+        'FORBIDDEN_KEY',
+        `${path} has the key "${key}", which is refused because it can change what objects inherit.`,
+      );
+    }
+    checkText(key, `a key of ${path}`);
+    inspect(item, `${path}.${key}`, depth + 1, above);
+  }
+}
+
+function checkText(text: string, path: string): void {
+  const fault = text.includes('\0') ? 'a NUL character' : text.isWellFormed() ? null : 'a lone surrogate';
+  if (fault) throw new LastoutError('UNSTORABLE_TEXT', `${path} contains ${fault}, which not every store can keep.`);
+}
+
+function checkNumber(value: number, path: string): void {
+  if (!Number.isFinite(value)) throw unserializable(path, `is ${value}, which JSON cannot hold`);
+  if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
+    throw new LastoutError(
+      'UNSAFE_INTEGER',
+      `${path} is an integer beyond 2^53 and would lose digits; send it as a string.`,
+    );
+  }
+}
+
+function unserializable(path: string, fault: string): LastoutError {
+  return new LastoutError('UNSERIALIZABLE', `${path} ${fault}.`, { path });
+}
+
+/** Bytes of a text in UTF-8, without a node: module. */
+export function byteLength(text: string): number {
+  let bytes = text.length;
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit < 0x80) continue;
+    if (unit >= 0xd800 && unit <= 0xdbff) {
+      bytes += 2;
+      i += 1;
+    } else {
+      bytes += unit < 0x800 ? 1 : 2;
+    }
+  }
+  return bytes;
+}
+
+/** The same text for equal values, whatever the order of their keys: how inputs of one id are compared. */
+export function canonicalText(text: string): string {
+  return JSON.stringify(JSON.parse(text), (_key, value: unknown) =>
+    value !== null && typeof value === 'object' && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : value,
+  );
+}
+
+/** A short fingerprint (53 bits) of a text; for comparing, never for security. */
+export function fingerprint(text: string): string {
+  let a = 0xdeadbeef;
+  let b = 0x41c6ce57;
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    a = Math.imul(a ^ unit, 2654435761);
+    b = Math.imul(b ^ unit, 1597334677);
+  }
+  a = Math.imul(a ^ (a >>> 16), 2246822507) ^ Math.imul(b ^ (b >>> 13), 3266489909);
+  b = Math.imul(b ^ (b >>> 16), 2246822507) ^ Math.imul(a ^ (a >>> 13), 3266489909);
+  return (4294967296 * (2097151 & b) + (a >>> 0)).toString(36);
+}

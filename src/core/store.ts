@@ -1,0 +1,313 @@
+/**
+ * The contract of a store: eleven verbs, one per transition. Each takes and returns a batch, is atomic, is bounded,
+ * and costs one round trip on a networked engine. Durations go in, instants come out: the store's clock alone decides
+ * what is due. `lastout/testing` certifies a store with cases named `verb: rule`.
+ */
+import type { Ending } from './ending.js';
+import type { Code } from './errors.js';
+import type { DeduplicationStrategy, FinishedState, JobEvent, State } from './job.js';
+import type { CleanupPolicy } from './policy.js';
+import type { System } from './system.js';
+
+export type Engine = 'memory' | 'sqlite' | 'postgres' | 'redis';
+export type Durability = 'process' | 'fsync' | 'everysec' | 'os';
+
+/** When a job is due: after a delay by the store's clock, or at an instant. */
+export type When = { readonly inMs: number } | { readonly at: number };
+
+/** A validated job on its way in. Texts marked JSON are opaque to the store. */
+export interface NewJob {
+  readonly id: string;
+  /** The caller chose the id, so a second insert of it is compared instead of refused. */
+  readonly idGiven: boolean;
+  readonly type: string;
+  readonly queue: string;
+  readonly priority: number;
+  readonly when: When;
+  readonly ttlMs: number | null;
+  readonly maxAttempts: number;
+  readonly subject: string | null;
+  readonly key: string | null;
+  readonly exclusiveKey: string | null;
+  readonly deduplication: DeduplicationStrategy;
+  readonly source: string | null;
+  /** JSON, or null for {}. */
+  readonly metadata: string | null;
+  /** JSON of a StoredPolicy. */
+  readonly policy: string;
+  /** JSON. */
+  readonly input: string;
+}
+
+export type Inserted =
+  | { readonly id: string; readonly outcome: 'created' | 'skipped' | 'coalesced' | 'existing' }
+  | { readonly id: string; readonly outcome: 'replaced'; readonly replaced: string }
+  | { readonly id: string; readonly outcome: 'refused'; readonly code: Code; readonly message: string };
+
+export interface ClaimRequest {
+  /** Random per worker start. */
+  readonly owner: string;
+  readonly types: readonly string[];
+  /** Null: every queue. */
+  readonly queues: readonly string[] | null;
+  /** Jobs that start at once. */
+  readonly slots: number;
+  /** Jobs claimed beyond the slots, to be started soon; they are not charged if the worker dies first. */
+  readonly ahead: number;
+  readonly leaseMs: number;
+  readonly maxStalls: number;
+}
+
+export interface Claimed {
+  readonly epoch: number;
+  /** In the strict order priority, dueAt, insertion; those after the slots were claimed ahead. */
+  readonly jobs: readonly StoredJob[];
+  /** Until the next delayed job becomes due; null: none is waiting. */
+  readonly nextDueInMs: number | null;
+  /** More work was ready than was asked for. */
+  readonly more: boolean;
+}
+
+export interface ExtendRequest {
+  readonly owner: string;
+  readonly leaseMs: number;
+  readonly claims: readonly {
+    readonly epoch: number;
+    readonly ids: readonly string[];
+    /** Of those claimed ahead, the ones whose handler has begun since. */
+    readonly started: readonly string[];
+  }[];
+}
+
+export interface Extended {
+  /** No longer held by this claim: their handlers must stop. */
+  readonly lost: readonly string[];
+  readonly cancelled: readonly { readonly id: string; readonly reason: string }[];
+}
+
+export interface Settlement {
+  readonly id: string;
+  readonly epoch: number;
+  readonly ending: Ending;
+}
+
+/** `ok` also answers the same ending sent a second time by the same claim. */
+export type SettleAnswer = 'ok' | 'STALE_CLAIM' | 'ALREADY_SETTLED';
+
+export interface SettleRequest {
+  readonly owner: string;
+  readonly settlements: readonly Settlement[];
+  /** Claimed ahead and begun since the last call. */
+  readonly started: readonly { readonly id: string; readonly epoch: number }[];
+  /** The next claim, in the same step. */
+  readonly next: ClaimRequest | null;
+}
+
+export interface Settled {
+  readonly answers: readonly SettleAnswer[];
+  readonly claimed: Claimed | null;
+}
+
+export interface SweepRequest {
+  /** Most rows touched by each part. */
+  readonly limit: number;
+  /** Null: tending only (lapsed claims, ttl, due jobs). */
+  readonly cleanup: CleanupPolicy | null;
+}
+
+export interface Swept {
+  readonly examined: number;
+  /** Claims that lapsed, jobs that passed their ttl. */
+  readonly lapsed: number;
+  readonly expired: number;
+  readonly removedBy: { readonly age: number; readonly count: number; readonly cap: number };
+  /** A part reached its limit: sweep again. */
+  readonly more: boolean;
+}
+
+/** Which jobs: all fields must hold. Lists mean "one of". */
+export interface JobFilter {
+  readonly ids: readonly string[] | null;
+  readonly states: readonly State[] | null;
+  readonly types: readonly string[] | null;
+  readonly queues: readonly string[] | null;
+  readonly subject: string | null;
+  readonly key: string | null;
+  readonly source: string | null;
+  /** createdAt, exclusive. */
+  readonly before: number | null;
+  readonly after: number | null;
+}
+
+export type Move =
+  | { readonly kind: 'cancel'; readonly reason: string; readonly force: boolean }
+  | { readonly kind: 'remove'; readonly force: boolean }
+  /** Each retried job takes the next of the new ids. */
+  | { readonly kind: 'retry'; readonly newIds: readonly string[] }
+  | { readonly kind: 'reschedule'; readonly when: When | null; readonly priority: number | null };
+
+export interface MoveRequest {
+  readonly filter: JobFilter;
+  readonly move: Move;
+  readonly dryRun: boolean;
+  readonly cursor: string | null;
+  readonly limit: number;
+}
+
+export type MoveOutcome =
+  | 'cancelled'
+  | 'requested'
+  | `already:${FinishedState}`
+  | 'retried'
+  | 'skipped'
+  | 'not_finished'
+  | 'removed'
+  | 'held'
+  | 'moved'
+  | 'not_pending';
+
+export interface Moved {
+  readonly items: readonly { readonly id: string; readonly outcome: MoveOutcome; readonly newId?: string }[];
+  readonly next: string | null;
+}
+
+export interface FindRequest {
+  readonly filter: JobFilter;
+  readonly cursor: string | null;
+  readonly limit: number;
+}
+
+/** A job as a store hands it out: instants in milliseconds, JSON as text. */
+export interface StoredJob {
+  readonly seq: number;
+  readonly id: string;
+  readonly type: string;
+  readonly queue: string;
+  readonly state: State;
+  readonly priority: number;
+  readonly input: string;
+  readonly result: string | null;
+  readonly error: string | null;
+  readonly attempts: number;
+  readonly maxAttempts: number;
+  readonly stalls: number;
+  readonly subject: string | null;
+  readonly key: string | null;
+  readonly exclusiveKey: string | null;
+  readonly source: string | null;
+  readonly metadata: string | null;
+  readonly policy: string;
+  readonly progress: string | null;
+  readonly retryOf: string | null;
+  readonly cancelAt: number | null;
+  readonly cancelReason: string | null;
+  readonly createdAt: number;
+  readonly scheduledFor: number;
+  readonly startedAt: number | null;
+  readonly completedAt: number | null;
+  readonly expiresAt: number | null;
+  /** Due to run or due back; of a finished job null (its retention is the cleanup policy's business). */
+  readonly dueAt: number | null;
+  readonly epoch: number;
+}
+
+export interface QueueTally {
+  readonly queue: string;
+  readonly pending: number;
+  /** The part of `pending` that is not due yet. */
+  readonly delayed: number;
+  readonly processing: number;
+  /** The part of `processing` whose claim has lapsed. */
+  readonly stalled: number;
+  readonly completed: number;
+  readonly failed: number;
+  readonly cancelled: number;
+  readonly expired: number;
+  readonly paused: boolean;
+  readonly oldestDueAgeMs: number | null;
+}
+
+export interface Tally {
+  readonly queues: readonly QueueTally[];
+  /** Finished jobs that are past retention by more than one cleanup interval. */
+  readonly overdue: number;
+}
+
+/** One line of the event log. */
+export interface EventRecord extends Omit<JobEvent, 'cursor' | 'at'> {
+  readonly cursor: string;
+  readonly at: number;
+}
+
+export interface LogLine {
+  readonly at: number;
+  readonly message: string;
+  /** JSON or null. */
+  readonly fields: string | null;
+}
+
+export type ReadRequest =
+  | { readonly log: 'events'; readonly after: string | null; readonly limit: number }
+  | { readonly log: 'job'; readonly id: string };
+
+export interface EventPage {
+  readonly events: readonly EventRecord[];
+  /** Where the next read goes on. */
+  readonly cursor: string;
+  /** The log no longer reaches back to the cursor: something was missed. */
+  readonly reset: boolean;
+}
+
+/** Written under a claim: a stale one changes nothing. */
+export interface Note {
+  readonly id: string;
+  readonly epoch: number;
+  /** JSON of a Progress. */
+  readonly progress: string | null;
+  readonly lines: readonly { readonly message: string; readonly fields: string | null }[];
+}
+
+/** A hint that something happened; polling alone must do. */
+export type Hint =
+  /** '*' stands for every type. */
+  | { readonly kind: 'ready'; readonly types: ReadonlySet<string> }
+  | { readonly kind: 'later'; readonly inMs: number }
+  | { readonly kind: 'cancel' }
+  | { readonly kind: 'events' }
+  | { readonly kind: 'cap' };
+
+export interface Store {
+  readonly engine: Engine;
+  readonly durability: Durability;
+  /** Answers and refuses per job, or all or none with `atomic`. */
+  insert(jobs: readonly NewJob[], options: { readonly atomic: boolean }): Promise<readonly Inserted[]>;
+  claim(request: ClaimRequest): Promise<Claimed>;
+  extend(request: ExtendRequest): Promise<Extended>;
+  settle(request: SettleRequest): Promise<Settled>;
+  sweep(request: SweepRequest): Promise<Swept>;
+  move(request: MoveRequest): Promise<Moved>;
+  /** Null: every queue; resuming every queue also lifts single pauses. */
+  pause(queue: string | null, paused: boolean): Promise<void>;
+  find(request: FindRequest): Promise<{ readonly jobs: readonly StoredJob[]; readonly next: string | null }>;
+  tally(cleanup: CleanupPolicy): Promise<Tally>;
+  read(request: ReadRequest & { log: 'events' }): Promise<EventPage>;
+  read(request: ReadRequest & { log: 'job' }): Promise<readonly LogLine[]>;
+  note(owner: string, notes: readonly Note[]): Promise<readonly SettleAnswer[]>;
+  subscribe(listener: (hint: Hint) => void): () => void;
+  /** Warnings that only the store can know; throws when it cannot be reached. */
+  check(): Promise<readonly { readonly code: string; readonly message: string }[]>;
+  close(): Promise<void>;
+}
+
+export interface StoreContext {
+  readonly system: System;
+  readonly namespace: string;
+  /** Above it, an ending hints `cap`. */
+  readonly maxStoredJobs: number;
+}
+
+/** What `open` takes besides a URL. Several queues may share one. */
+export interface StoreFactory {
+  readonly engine: Engine;
+  open(context: StoreContext): Promise<Store>;
+}

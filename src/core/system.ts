@@ -1,0 +1,32 @@
+/** What the rest asks of the outside world: time, timers, chance and ids. One file implements it. */
+export interface System {
+  /** Wall clock, in milliseconds since 1970: for what is stored. */
+  now(): number;
+  /** Monotonic clock, in milliseconds: for durations inside this process. */
+  monotonic(): number;
+  /**
+   * Calls back once after `ms`. Keeps the process alive only with `hold`: where a caller awaits the outcome, never for
+   * the library's own rhythms. Returns a function that calls it off.
+   */
+  timer(ms: number, callback: () => void, hold?: 'hold'): () => void;
+  /** Calls back at the end of this turn of the event loop; keeps the process alive until then. */
+  soon(callback: () => void): void;
+  /** 0 ≤ x < 1. */
+  random(): number;
+  /** A new job id: 20 characters, ordered by time. */
+  id(): string;
+}
+
+/** Resolves after `ms`, or at once when the signal aborts. */
+export function pause(system: System, ms: number, signal?: AbortSignal, hold?: 'hold'): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve();
+    const done = (): void => {
+      callOff();
+      signal?.removeEventListener('abort', done);
+      resolve();
+    };
+    const callOff = system.timer(ms, done, hold);
+    signal?.addEventListener('abort', done, { once: true });
+  });
+}

@@ -1,0 +1,57 @@
+/** Refuses options that do not exist, with the nearest one that does. */
+import { show } from './duration.js';
+import { LastoutError } from './errors.js';
+
+/** Words of other queues, answered with ours. */
+const foreignWords: { readonly [word: string]: string } = {
+  removeOnComplete: 'keep: { completed: … }',
+  removeOnFail: 'keep: { failed: … }',
+  jobId: 'id',
+  singletonKey: 'deduplicationKey (with deduplication)',
+  jobKey: 'deduplicationKey (with deduplication)',
+  repeat: 'queue.schedule(…)',
+  maxRetries: 'attempts',
+  retryLimit: 'attempts',
+  startAfter: 'delay or runAt',
+  expireIn: 'timeout',
+  lockDuration: 'lease',
+  data: 'input',
+};
+
+export function refuseUnknown(options: unknown, allowed: readonly string[], where: string): void {
+  if (options === undefined) return;
+  if (options === null || typeof options !== 'object' || Array.isArray(options)) {
+    throw new LastoutError('UNKNOWN_OPTION', `${where} are ${show(options)}; give an object.`);
+  }
+  for (const name of Object.keys(options)) {
+    if (allowed.includes(name)) continue;
+    const foreign = Object.hasOwn(foreignWords, name) ? foreignWords[name] : undefined;
+    const near = foreign ?? nearest(name, allowed);
+    const hint = near ? ` Did you mean ${near}?` : ` Known are ${allowed.join(', ')}.`;
+    throw new LastoutError('UNKNOWN_OPTION', `${where} have no "${name}".${hint}`, { option: name });
+  }
+}
+
+function nearest(name: string, allowed: readonly string[]): string | undefined {
+  let best: string | undefined;
+  let bestDistance = Math.max(2, Math.floor(name.length / 3)) + 1;
+  for (const candidate of allowed) {
+    const distance = editDistance(name.toLowerCase(), candidate.toLowerCase());
+    if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
+  }
+  return best;
+}
+
+function editDistance(a: string, b: string): number {
+  if (a.length > 64 || b.length > 64) return Number.POSITIVE_INFINITY;
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, row[j]! + 1, next[j - 1]! + 1));
+    }
+    row = next;
+  }
+  return row[b.length]!;
+}

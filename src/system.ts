@@ -1,0 +1,73 @@
+/** The one file that may touch the clock, timers, chance and ids; everything else gets them from here. */
+import { randomBytes } from 'node:crypto';
+import { performance } from 'node:perf_hooks';
+import type { System } from './core/system.js';
+
+/** A longer timer would fire at once: Node keeps the delay in 31 bits. */
+const longestTimerMs = 2 ** 31 - 1;
+
+/** A clock that a caller may give to `open`. With `timer` it also decides when timers fire (see fakeClock). */
+export interface GivenClock {
+  now(): Date;
+  timer?(ms: number, callback: () => void): () => void;
+  monotonic?(): number;
+}
+
+export function createSystem(clock?: GivenClock): System {
+  const now = clock ? () => clock.now().getTime() : Date.now;
+  return {
+    now,
+    monotonic: clock?.monotonic ? () => clock.monotonic!() : () => performance.now(),
+    timer: clock?.timer ? (ms, callback) => clock.timer!(ms, callback) : startTimer,
+    soon: (callback) => void setImmediate(callback),
+    random: Math.random,
+    id: idMaker(now),
+  };
+}
+
+function startTimer(ms: number, callback: () => void, hold?: 'hold'): () => void {
+  const timer = setTimeout(callback, Math.min(ms, longestTimerMs));
+  if (!hold) timer.unref();
+  return () => clearTimeout(timer);
+}
+
+const digits = '0123456789abcdefghjkmnpqrstvwxyz';
+
+/** Ten digits of time, ten of chance; within one millisecond the chance part counts up, so ids stay in order. */
+function idMaker(now: () => number): () => string {
+  let last = -1;
+  let time = '';
+  const tail = new Uint8Array(10);
+  return () => {
+    const at = Math.max(now(), last);
+    if (at !== last) {
+      last = at;
+      time = encodeTime(at);
+      const bytes = randomBytes(10);
+      for (let i = 0; i < 10; i++) tail[i] = bytes[i]! & 31;
+      tail[0]! &= 15; // leaves room to count up
+    } else {
+      countUp(tail);
+    }
+    let text = time;
+    for (const digit of tail) text += digits[digit];
+    return text;
+  };
+}
+
+function encodeTime(at: number): string {
+  let rest = at;
+  let text = '';
+  for (let i = 0; i < 10; i++) {
+    text = digits[rest % 32]! + text;
+    rest = Math.floor(rest / 32);
+  }
+  return text;
+}
+
+function countUp(tail: Uint8Array): void {
+  for (let i = tail.length - 1; i >= 0; i--) {
+    tail[i] = (tail[i]! + 1) & 31;
+    if (tail[i] !== 0) return;
+  }
+}
