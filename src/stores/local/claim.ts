@@ -1,0 +1,159 @@
+/** Claim and extend: who runs what, until when. Tending, which every claim does first, brings back what lapsed. */
+import type { Claimed, ClaimRequest, Extended, ExtendRequest } from '../../core/store.js';
+import { backToPending, endClaimed, expire, isExpired, policyOf } from './end.js';
+import { promote } from './place.js';
+import { claimRecord, type Step, tell } from './step.js';
+import { verdictOf } from '../../core/ending.js';
+import { fingerprint } from '../../core/json.js';
+import type { ClaimRecord, Row } from './tables.js';
+import { processingView } from './view.js';
+
+const promotedMax = 1_000;
+const lapsedMax = 20;
+const expiredMax = 500;
+/** A job that has killed two workers comes back after up to this long, apart from its neighbours. */
+const partingMs = 30_000;
+/** Longer jobs are never claimed ahead. */
+const aheadTimeoutMs = 1_000;
+
+export function claim(step: Step, request: ClaimRequest): Claimed {
+  const tended = tend(step);
+  const rows = takeReady(step, request);
+  const nextDueAt = step.tables.nextDueAt();
+  const nextDueInMs = nextDueAt === null ? null : Math.max(0, nextDueAt - step.now);
+  const taken = rows.taken;
+  if (taken.length === 0) return { epoch: 0, jobs: [], nextDueInMs, more: tended.more };
+  const record: ClaimRecord = {
+    epoch: step.tables.nextEpoch(),
+    owner: request.owner,
+    at: step.now,
+    maxStalls: request.maxStalls,
+    seqs: taken.map((row) => row.seq),
+    dueAt: step.now + request.leaseMs,
+    ahead: taken.slice(request.slots).map((row) => row.seq),
+    open: taken.length,
+  };
+  step.tables.addClaim(record);
+  for (const row of taken) {
+    step.tables.count(row.queue, 'pending', -1);
+    step.tables.count(row.queue, 'processing', 1);
+    tell(step, 'claimed', row, { attempt: row.attempts + 1 });
+  }
+  return {
+    epoch: record.epoch,
+    jobs: taken.map((row) => processingView(row, record, true)),
+    nextDueInMs,
+    more: rows.more || tended.more,
+  };
+}
+
+function takeReady(step: Step, request: ClaimRequest): { taken: Row[]; more: boolean } {
+  const { tables } = step;
+  const paused = tables.paused();
+  const want = request.slots + request.ahead;
+  const taken: Row[] = [];
+  if (paused.has('*') || want === 0) return { taken, more: false };
+  for (;;) {
+    const rows = tables.ready(request.types, request.queues, paused, want - taken.length + 1);
+    let expired = 0;
+    for (const row of rows) {
+      if (isExpired(step, row)) {
+        expire(step, row);
+        expired += 1;
+      } else if (taken.length === want || (taken.length >= request.slots && !mayBeAhead(row))) {
+        return { taken, more: true };
+      } else {
+        tables.take(row);
+        taken.push(row);
+      }
+    }
+    if (expired === 0) return { taken, more: false };
+  }
+}
+
+/** A claim made ahead is a promise to start soon; these jobs are too dear for it. */
+function mayBeAhead(row: Row): boolean {
+  const { timeoutMs } = policyOf(row.policy);
+  return (
+    row.exclusiveKey === null && row.stalls === 0 && !row.wary && (timeoutMs === null || timeoutMs <= aheadTimeoutMs)
+  );
+}
+
+export interface Tended {
+  readonly lapsed: number;
+  readonly expired: number;
+  readonly more: boolean;
+}
+
+/** Lapsed claims back, ttl expiry, and what became due: bounded, on every claim and every few seconds. */
+export function tend(step: Step): Tended {
+  const lapsed = step.tables.lapsedClaims(step.now, lapsedMax);
+  for (const { epoch } of lapsed) lapse(step, claimRecord(step, epoch)!);
+  const expired = step.tables.expired(step.now, expiredMax);
+  for (const row of expired) expire(step, row);
+  const promoted = promote(step, promotedMax);
+  const more = lapsed.length === lapsedMax || expired.length === expiredMax || promoted === promotedMax;
+  return { lapsed: lapsed.length, expired: expired.length, more };
+}
+
+function lapse(step: Step, record: ClaimRecord): void {
+  for (const seq of record.seqs) {
+    const row = step.tables.liveAt(seq);
+    if (row && row.epoch < record.epoch) lapseOne(step, row, record);
+  }
+  record.open = 0;
+  step.touchedClaims.add(record);
+}
+
+function lapseOne(step: Step, row: Row, record: ClaimRecord): void {
+  tell(step, 'stalled', row);
+  if (verdictOf('lapse', { cancelRequested: row.cancelAt !== null, runAgain: row.againAt !== null }) === 'cancelled') {
+    return endClaimed(step, row, record, 'lapse', 'cancelled', {
+      error: { code: 'CANCELLED', message: row.cancelReason! },
+    });
+  }
+  if (record.ahead.includes(row.seq)) {
+    row.wary = true;
+    return backToPending(step, row, record, 'lapse', row.dueAt);
+  }
+  row.stalls += 1;
+  if (row.stalls >= record.maxStalls) {
+    const message = `Its worker went silent ${row.stalls} ${row.stalls === 1 ? 'time' : 'times'} while it ran`;
+    return endClaimed(step, row, record, 'lapse', 'failed', { error: { code: 'STALLED', message } });
+  }
+  const dueAt = row.stalls >= 2 ? step.now + partingDelay(row) : row.dueAt;
+  backToPending(step, row, record, 'lapse', dueAt);
+}
+
+/** Spread by the id rather than by chance, so that every store answers alike. */
+function partingDelay(row: Row): number {
+  return Number.parseInt(fingerprint(`${row.id} ${row.stalls}`), 36) % partingMs;
+}
+
+export function extend(step: Step, request: ExtendRequest): Extended {
+  const lost: string[] = [];
+  const cancelled: { id: string; reason: string }[] = [];
+  for (const { epoch, ids, started } of request.claims) {
+    const record = claimRecord(step, epoch);
+    if (record?.owner !== request.owner) {
+      lost.push(...ids);
+      continue;
+    }
+    record.dueAt = step.now + request.leaseMs;
+    markStarted(step, record, started);
+    const held = new Set(record.seqs);
+    for (const id of ids) {
+      const row = step.tables.live(id);
+      if (!row || row.epoch >= epoch || !held.has(row.seq)) lost.push(id);
+      else if (row.cancelAt !== null) cancelled.push({ id, reason: row.cancelReason! });
+    }
+  }
+  return { lost, cancelled };
+}
+
+export function markStarted(step: Step, record: ClaimRecord, started: readonly string[]): void {
+  step.touchedClaims.add(record);
+  if (started.length === 0 || record.ahead.length === 0) return;
+  const begun = new Set(started.map((id) => step.tables.live(id)?.seq));
+  record.ahead = record.ahead.filter((seq) => !begun.has(seq));
+}

@@ -1,0 +1,149 @@
+/** Move: changing jobs by hand. Each job is looked at and changed in the same step, and answered for by itself. */
+import type { Move, Moved, MoveOutcome, MoveRequest, NewJob } from '../../core/store.js';
+import { endClaimed, endPending, leaveClaim } from './end.js';
+import { create, instantOf, printOf } from './insert.js';
+import { leavePlace, passTurn, stand } from './place.js';
+import { search } from './read.js';
+import { holderOf, type Step, tell } from './step.js';
+import { Place, type Row } from './tables.js';
+import { viewOf } from './view.js';
+
+type Answer = { outcome: MoveOutcome; newId?: string };
+
+export function move(step: Step, request: MoveRequest): Moved {
+  const { rows, next } = search(step, request.filter, request.cursor, request.limit);
+  let retried = 0;
+  const items = rows.map((row) => {
+    const newId = request.move.kind === 'retry' ? request.move.newIds[retried] : undefined;
+    const answer = act(step, row, request.move, request.dryRun, newId);
+    if (answer.outcome === 'retried') retried += 1;
+    return { id: row.id, ...answer };
+  });
+  return { items, next };
+}
+
+function act(step: Step, row: Row, move: Move, dryRun: boolean, newId: string | undefined): Answer {
+  switch (move.kind) {
+    case 'cancel':
+      return { outcome: cancel(step, row, move, dryRun) };
+    case 'remove':
+      return { outcome: remove(step, row, move.force, dryRun) };
+    case 'retry':
+      return retry(step, row, dryRun, newId);
+    case 'reschedule':
+      return { outcome: reschedule(step, row, move, dryRun) };
+  }
+}
+
+function cancel(
+  step: Step,
+  row: Row,
+  { reason, force }: { reason: string; force: boolean },
+  dryRun: boolean,
+): MoveOutcome {
+  const { state } = viewOf(step, row);
+  if (state !== 'pending' && state !== 'processing') return `already:${state}`;
+  const error = { code: 'CANCELLED', message: reason };
+  if (state === 'pending') {
+    if (!dryRun) endPending(step, row, 'cancelled', { error });
+    return 'cancelled';
+  }
+  if (force) {
+    if (!dryRun) endClaimed(step, row, holderOf(step, row), 'lapse', 'cancelled', { error });
+    return 'cancelled';
+  }
+  if (!dryRun && row.cancelAt === null) {
+    row.cancelAt = step.now;
+    row.cancelReason = reason;
+    step.tables.save(row);
+    step.cancelRequested = true;
+  }
+  return 'requested';
+}
+
+function remove(step: Step, row: Row, force: boolean, dryRun: boolean): MoveOutcome {
+  if (row.state === null && row.place === Place.claimed && !force) return 'not_finished';
+  if (!dryRun) removeRow(step, row);
+  return 'removed';
+}
+
+/** Takes a row out of wherever it is, with all that hangs on it, and leaves a tombstone. */
+export function removeRow(step: Step, row: Row): void {
+  const { tables } = step;
+  if (row.state !== null) {
+    tables.count(row.queue, row.state, -1);
+  } else if (row.place === Place.claimed) {
+    leaveClaim(step, row, holderOf(step, row), 'lapse');
+    if (row.exclusiveKey !== null) passTurn(step, row);
+    step.cancelRequested = true; // its handler learns at the next heartbeat, at once in this process
+  } else {
+    leavePlace(step, row);
+    tables.count(row.queue, 'pending', -1);
+  }
+  tables.drop(row);
+  tables.addTombstone({
+    id: row.id,
+    at: step.now,
+    type: row.type,
+    inputPrint: printOf(row.type, row.input),
+    epoch: row.epoch,
+    left: row.left,
+  });
+  tell(step, 'removed', row);
+}
+
+/** A new job like the old one; the old record stays as it ended. */
+function retry(step: Step, row: Row, dryRun: boolean, newId: string | undefined): Answer {
+  const { state } = viewOf(step, row);
+  if (state === 'pending' || state === 'processing') return { outcome: 'not_finished' };
+  const owner = row.slot === null ? undefined : step.tables.slotOwner(row.type, row.slot);
+  if (owner && owner.id !== row.id) return { outcome: 'skipped', newId: owner.id };
+  if (dryRun || newId === undefined) return { outcome: 'retried' };
+  if (row.state === null)
+    endPending(step, row, 'expired', {
+      error: { code: 'EXPIRED', message: `Not started within its ttl of ${row.ttlMs} ms` },
+      at: row.expiresAt!,
+    });
+  create(step, likeRow(row, newId), row.id);
+  return { outcome: 'retried', newId };
+}
+
+function likeRow(row: Row, id: string): NewJob {
+  const { type, queue, priority, ttlMs, maxAttempts, subject, key, exclusiveKey, source, metadata, policy, input } =
+    row;
+  const deduplication = row.slot === null ? 'none' : 'skip';
+  return {
+    id,
+    idGiven: false,
+    type,
+    queue,
+    priority,
+    when: { inMs: 0 },
+    ttlMs,
+    maxAttempts,
+    subject,
+    key,
+    exclusiveKey,
+    deduplication,
+    source,
+    metadata,
+    policy,
+    input,
+  };
+}
+
+function reschedule(
+  step: Step,
+  row: Row,
+  { when, priority }: Move & { kind: 'reschedule' },
+  dryRun: boolean,
+): MoveOutcome {
+  if (viewOf(step, row).state !== 'pending') return 'not_pending';
+  if (dryRun) return 'moved';
+  leavePlace(step, row);
+  if (when) row.dueAt = instantOf(step, when);
+  if (priority !== null) row.priority = priority;
+  step.tables.save(row);
+  stand(step, row);
+  return 'moved';
+}

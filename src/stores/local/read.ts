@@ -1,0 +1,103 @@
+/** Find and tally: reading without changing. */
+import { LastoutError } from '../../core/errors.js';
+import { finishedStates } from '../../core/job.js';
+import type { CleanupPolicy } from '../../core/policy.js';
+import type { FindRequest, JobFilter, QueueTally, StoredJob, Tally } from '../../core/store.js';
+import type { Step } from './step.js';
+import { bounds, type Row } from './tables.js';
+import { viewOf } from './view.js';
+
+const pageOfScan = 500;
+
+export function find(step: Step, { filter, cursor, limit }: FindRequest): { jobs: StoredJob[]; next: string | null } {
+  const { rows, next } = search(step, filter, cursor, limit);
+  return { jobs: rows.map((row) => viewOf(step, row)), next };
+}
+
+/** Newest first. Looks at a bounded number of rows: a page may be short and still have a next one. */
+export function search(
+  step: Step,
+  filter: JobFilter,
+  cursor: string | null,
+  limit: number,
+): { rows: Row[]; next: string | null } {
+  const rows: Row[] = [];
+  let before = cursor === null ? Number.MAX_SAFE_INTEGER : seqOf(cursor);
+  for (let examined = 0; examined < bounds.examinedMax; ) {
+    const asked = Math.min(limit - rows.length + 1, pageOfScan);
+    const found = step.tables.scan(filter, before, asked);
+    for (const row of found) {
+      if (filter.states !== null && !filter.states.includes(viewOf(step, row).state)) {
+        before = row.seq;
+        continue;
+      }
+      if (rows.length === limit) return { rows, next: before.toString(36) };
+      rows.push(row);
+      before = row.seq;
+    }
+    if (found.length < asked) return { rows, next: null };
+    examined += found.length;
+  }
+  return { rows, next: before.toString(36) };
+}
+
+function seqOf(cursor: string): number {
+  const seq = /^[0-9a-z]{1,11}$/.test(cursor) ? Number.parseInt(cursor, 36) : Number.NaN;
+  if (!Number.isSafeInteger(seq))
+    throw new LastoutError('INVALID_CURSOR', 'The cursor is not one that a page gave as "next".');
+  return seq;
+}
+
+type Counts = { -readonly [K in keyof QueueTally]: QueueTally[K] };
+
+export function tally(step: Step, cleanup: CleanupPolicy): Tally {
+  const { tables, now } = step;
+  const paused = tables.paused();
+  const queues = new Map<string, Counts>();
+  const of = (queue: string): Counts => {
+    const known = queues.get(queue);
+    if (known) return known;
+    const counts = emptyCounts(queue, paused.has(queue) || paused.has('*'));
+    queues.set(queue, counts);
+    return counts;
+  };
+  for (const name of paused) if (name !== '*') of(name);
+  for (const { queue, state, n } of tables.tallies()) of(queue)[state] += n;
+  for (const { queue, expired, expiredLater, due } of tables.untold(now)) {
+    const counts = of(queue);
+    counts.pending -= expired;
+    counts.expired += expired;
+    counts.delayed -= expiredLater + due;
+  }
+  for (const { queue, n } of tables.stalledByQueue(now)) of(queue).stalled += n;
+  for (const { queue, dueAt } of tables.oldestReady()) of(queue).oldestDueAgeMs = Math.max(0, now - dueAt);
+  return { queues: [...queues.values()].filter(isWorthTelling), overdue: overdue(step, cleanup) };
+}
+
+/** Finished jobs that the cleanup should have removed a whole interval ago. */
+function overdue({ tables, now }: Step, cleanup: CleanupPolicy): number {
+  const { jobRetentionMs: retentionMs, useCompletedTime, cleanupIntervalMs } = cleanup;
+  return tables.countOverAge(now - cleanupIntervalMs, { retentionMs, useCompletedTime });
+}
+
+function emptyCounts(queue: string, paused: boolean): Counts {
+  return {
+    queue,
+    pending: 0,
+    delayed: 0,
+    processing: 0,
+    stalled: 0,
+    completed: 0,
+    failed: 0,
+    cancelled: 0,
+    expired: 0,
+    paused,
+    oldestDueAgeMs: null,
+  };
+}
+
+function isWorthTelling(counts: Counts): boolean {
+  return (
+    counts.paused || counts.pending > 0 || counts.processing > 0 || finishedStates.some((state) => counts[state] > 0)
+  );
+}

@@ -1,0 +1,91 @@
+/** One atomic step: its instant, what it told the event log, and the hints to give once it is committed. */
+import type { JobError } from '../../core/job.js';
+import type { EventRecord, Hint } from '../../core/store.js';
+import type { ClaimRecord, Row, Tables } from './tables.js';
+
+export type StepEvent = Omit<EventRecord, 'cursor' | 'at'>;
+
+export interface Step {
+  readonly tables: Tables;
+  /** The store's clock, read once: everything in a step happens at one instant. */
+  readonly now: number;
+  readonly events: StepEvent[];
+  readonly readyTypes: Set<string>;
+  readonly claims: Map<number, ClaimRecord>;
+  readonly touchedClaims: Set<ClaimRecord>;
+  earliestLaterAt: number | null;
+  cancelRequested: boolean;
+  ended: boolean;
+}
+
+export function beginStep(tables: Tables, now: number): Step {
+  return {
+    tables,
+    now,
+    events: [],
+    readyTypes: new Set(),
+    claims: new Map(),
+    touchedClaims: new Set(),
+    earliestLaterAt: null,
+    cancelRequested: false,
+    ended: false,
+  };
+}
+
+/** Writes what the step gathered; the last thing before the commit. */
+export function closeStep(step: Step): void {
+  for (const record of step.touchedClaims) {
+    if (record.open === 0) step.tables.dropClaim(record);
+    else step.tables.saveClaim(record);
+  }
+  if (step.events.length > 0) step.tables.addEvents(step.now, step.events);
+}
+
+export function hintsOf(step: Step, maxStoredJobs: number): Hint[] {
+  const hints: Hint[] = [];
+  if (step.readyTypes.size > 0) hints.push({ kind: 'ready', types: step.readyTypes });
+  if (step.earliestLaterAt !== null) hints.push({ kind: 'later', inMs: Math.max(0, step.earliestLaterAt - step.now) });
+  if (step.cancelRequested) hints.push({ kind: 'cancel' });
+  if (step.events.length > 0) hints.push({ kind: 'events' });
+  if (step.ended && maxStoredJobs !== Number.POSITIVE_INFINITY && step.tables.storedTotal() > maxStoredJobs)
+    hints.push({ kind: 'cap' });
+  return hints;
+}
+
+/** The record of a claim, the same object throughout the step. */
+export function claimRecord(step: Step, epoch: number): ClaimRecord | undefined {
+  const known = step.claims.get(epoch);
+  if (known) return known;
+  const record = step.tables.claim(epoch);
+  if (record) step.claims.set(epoch, record);
+  return record;
+}
+
+/** The record that holds a claimed row, the same object throughout the step. */
+export function holderOf(step: Step, row: Row): ClaimRecord | undefined {
+  const record = step.tables.claimOf(row);
+  return record && (claimRecord(step, record.epoch) ?? record);
+}
+
+export function tell(
+  step: Step,
+  name: StepEvent['name'],
+  row: Row,
+  extra: { attempt?: number; error?: JobError } = {},
+): void {
+  const { attempt, error } = extra;
+  step.events.push({
+    name,
+    id: row.id,
+    type: row.type,
+    queue: row.queue,
+    ...(row.subject !== null && { subject: row.subject }),
+    ...(attempt !== undefined && { attempt }),
+    ...(error && { error: { message: clip(error.message), ...(error.code !== undefined && { code: error.code }) } }),
+  });
+}
+
+/** Events are many and short-lived: a long message stays with the job. */
+function clip(message: string): string {
+  return message.length > 200 ? `${message.slice(0, 200).toWellFormed()}…` : message;
+}

@@ -1,0 +1,203 @@
+/**
+ * What the verbs need from an engine that runs inside this process. Memory and SQLite keep the same tables and differ
+ * only here; the verbs beside this file are written once. Everything is synchronous: a verb is one step that nobody sees
+ * half done. Every method is bounded by its arguments and reads only what it returns (plus a constant).
+ */
+import type { LeavingKind } from '../../core/ending.js';
+import type { FinishedState } from '../../core/job.js';
+import type { EventRecord, JobFilter, LogLine } from '../../core/store.js';
+
+/** Where a live job stands. A claim reads `ready` only. */
+export const Place = { ready: 0, later: 1, behind: 2, claimed: 3 } as const;
+export type Place = (typeof Place)[keyof typeof Place];
+
+/** A stored job. Verbs change a row and then say so to the tables (`save`, `put`, `take`, `finish`, …). */
+export interface Row {
+  readonly seq: number;
+  readonly id: string;
+  readonly type: string;
+  readonly queue: string;
+  readonly createdAt: number;
+  readonly maxAttempts: number;
+  readonly ttlMs: number | null;
+  readonly subject: string | null;
+  /** The deduplication key; null: none. */
+  readonly key: string | null;
+  /** `key ?? ''` of a job whose strategy is not none: at most one pending job per type and slot. */
+  readonly slot: string | null;
+  readonly exclusiveKey: string | null;
+  readonly source: string | null;
+  readonly metadata: string | null;
+  readonly policy: string;
+  readonly input: string;
+  readonly retryOf: string | null;
+  place: Place;
+  priority: number;
+  /** scheduledFor: when it is (or was last) due to run. */
+  dueAt: number;
+  expiresAt: number | null;
+  startedAt: number | null;
+  attempts: number;
+  stalls: number;
+  /** Never claimed ahead again: its worker died once while it was. */
+  wary: boolean;
+  /** The last claim that is over for this job; a finished job's: the claim that ended it. 0: none. */
+  epoch: number;
+  /** How that claim was left. */
+  left: LeavingKind | null;
+  cancelAt: number | null;
+  cancelReason: string | null;
+  /** Marked to run again, due then. */
+  againAt: number | null;
+  progress: string | null;
+  error: string | null;
+  // Of a finished job:
+  state: FinishedState | null;
+  completedAt: number | null;
+  result: string | null;
+  /** Own age rule: milliseconds; null: for ever; undefined: the cleanup policy's. */
+  keepMs: number | null | undefined;
+  /** Own count rule. */
+  keepCount: number | null;
+}
+
+/** One per claim call: who holds which jobs until when. A job is processing while a record names it. */
+export interface ClaimRecord {
+  readonly epoch: number;
+  readonly owner: string;
+  readonly at: number;
+  readonly maxStalls: number;
+  readonly seqs: readonly number[];
+  dueAt: number;
+  /** Of `seqs`, claimed ahead and not begun. */
+  ahead: number[];
+  /** How many of `seqs` are still held; at 0 the record goes. */
+  open: number;
+}
+
+export interface Tombstone {
+  readonly id: string;
+  readonly at: number;
+  readonly type: string;
+  /** Fingerprint of the input, so that a given id stays idempotent after its job went. */
+  readonly inputPrint: string;
+  readonly epoch: number;
+  readonly left: LeavingKind | null;
+}
+
+export type TallyState = 'pending' | 'delayed' | 'processing' | FinishedState;
+
+/** Retention of finished jobs that have no age rule of their own. */
+export interface AgeRule {
+  readonly retentionMs: number;
+  readonly useCompletedTime: boolean;
+}
+
+export interface Tables {
+  /** Numbers that only grow, and survive a restart. */
+  nextSeq(): number;
+  nextEpoch(): number;
+
+  // Live jobs (pending and processing).
+  live(id: string): Row | undefined;
+  liveAt(seq: number): Row | undefined;
+  /** Adds a new live row; its place follows by `put`. */
+  add(row: Row): void;
+  /** Writes the changed columns of a live row, place and its index excepted. */
+  save(row: Row): void;
+  /** Live jobs of a type, newest first; with a key only those with an equal one. Lazy: read what you need. */
+  matches(type: string, key: string | null): Iterable<Row>;
+
+  // The three places of pending jobs.
+  /** Into ready, later or behind. Writes place, priority, dueAt; call `save` for the rest. */
+  put(row: Row, place: Exclude<Place, 3>): void;
+  /** Out of its place; the row is then `claimed` until it is put back, finished or dropped. */
+  take(row: Row): void;
+  /** The first ready rows of these lanes, strictly by priority, dueAt, seq; they stay where they are. */
+  ready(
+    types: readonly string[],
+    queues: readonly string[] | null,
+    paused: ReadonlySet<string>,
+    limit: number,
+  ): readonly Row[];
+  /** Rows in `later` that are due, in order of dueAt. */
+  due(now: number, limit: number): readonly Row[];
+  nextDueAt(): number | null;
+  /** Pending rows past their expiresAt, oldest first. */
+  expired(now: number, limit: number): readonly Row[];
+  /** The pending job that owns a slot. */
+  slotOwner(type: string, slot: string): Row | undefined;
+
+  // Turns of exclusive keys, within type and queue.
+  turnOf(row: Row): number | undefined;
+  setTurn(row: Row): void;
+  clearTurn(row: Row): void;
+  /** The first row behind the key of this one, by priority, dueAt, seq. */
+  firstBehind(row: Row): Row | undefined;
+
+  // Claim records.
+  claim(epoch: number): ClaimRecord | undefined;
+  addClaim(record: ClaimRecord): void;
+  /** Writes dueAt, ahead and open. */
+  saveClaim(record: ClaimRecord): void;
+  dropClaim(record: ClaimRecord): void;
+  /** Records whose dueAt is not after now, oldest first. */
+  lapsedClaims(now: number, limit: number): readonly ClaimRecord[];
+  /** The record that holds a claimed row. */
+  claimOf(row: Row): ClaimRecord | undefined;
+
+  // Finished jobs.
+  finished(id: string): Row | undefined;
+  /** Moves a live, taken row to the finished ones. */
+  finish(row: Row): void;
+  /** Removes a live (taken) or finished row and its log lines for good. */
+  drop(row: Row): void;
+  /** Finished rows past their age, oldest first. */
+  overAge(now: number, rule: AgeRule, limit: number): readonly Row[];
+  countOverAge(now: number, rule: AgeRule): number;
+  /** Finished rows beyond the newest n of their own count rule. */
+  overCount(limit: number): readonly Row[];
+  /** Finished rows, oldest completedAt first. */
+  oldestFinished(limit: number): readonly Row[];
+  storedTotal(): number;
+
+  // Reading.
+  /** Newest first below `beforeSeq`; the filter's states select only between live and each finished state. */
+  scan(filter: JobFilter, beforeSeq: number, limit: number): readonly Row[];
+  /** Counts kept by `count`, per queue. */
+  tallies(): Iterable<{ queue: string; state: TallyState; n: number }>;
+  count(queue: string, state: TallyState, delta: number): void;
+  /** Pending rows past expiresAt, and rows in `later` that are due: what the tally has yet to learn. */
+  untold(now: number): Iterable<{ queue: string; expired: number; expiredLater: number; due: number }>;
+  stalledByQueue(now: number): Iterable<{ queue: string; n: number }>;
+  /** dueAt of the oldest ready job per queue. */
+  oldestReady(): Iterable<{ queue: string; dueAt: number }>;
+
+  // Pauses: a queue name, or '*' for all.
+  paused(): ReadonlySet<string>;
+  setPaused(queue: string, paused: boolean): void;
+  clearPauses(): void;
+
+  // Bounded logs.
+  /** Appends the events of one step as one record, and trims to the newest records. */
+  addEvents(at: number, events: readonly Omit<EventRecord, 'cursor' | 'at'>[]): void;
+  /** From the cursor on; `reset` when records after it were trimmed. */
+  events(after: string | null, limit: number): { events: readonly EventRecord[]; cursor: string; reset: boolean };
+  addLines(row: Row, lines: readonly LogLine[]): void;
+  lines(id: string): readonly LogLine[];
+  tombstone(id: string): Tombstone | undefined;
+  addTombstone(tombstone: Tombstone): void;
+}
+
+export const bounds = {
+  eventRecordsMax: 10_000,
+  eventAgeMs: 600_000,
+  tombstonesMax: 10_000,
+  linesMax: 1_000,
+  lineBytesMax: 256 * 1024,
+  /** Rows that one find may look at. */
+  examinedMax: 10_000,
+} as const;
+
+/** Runs one verb as one atomic step: commit on return, roll back on throw. May wait for another process's lock. */
+export type Transact = <T>(work: (tables: Tables) => T) => Promise<T>;

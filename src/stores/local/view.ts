@@ -1,0 +1,62 @@
+/** A row as the outside sees it. */
+import type { StoredJob } from '../../core/store.js';
+import { expiry, isExpired } from './end.js';
+import { holderOf, type Step } from './step.js';
+import { type ClaimRecord, Place, type Row } from './tables.js';
+
+export function viewOf(step: Step, row: Row): StoredJob {
+  if (row.state !== null) return { ...columns(row), state: row.state, dueAt: null };
+  if (row.place === Place.claimed) {
+    const record = holderOf(step, row);
+    if (record) return processingView(row, record, !record.ahead.includes(row.seq));
+  }
+  if (isExpired(step, row)) {
+    const error = JSON.stringify(expiry(row));
+    return { ...columns(row), state: 'expired', dueAt: null, completedAt: row.expiresAt, error };
+  }
+  return { ...columns(row), state: 'pending', dueAt: row.dueAt };
+}
+
+/** While a claim holds a job, attempts and startedAt come from the claim: the row is written when the claim is over. */
+export function processingView(row: Row, record: ClaimRecord, begun: boolean): StoredJob {
+  return {
+    ...columns(row),
+    state: 'processing',
+    dueAt: record.dueAt,
+    epoch: record.epoch,
+    attempts: row.attempts + (begun ? 1 : 0),
+    startedAt: row.startedAt ?? (begun ? record.at : null),
+  };
+}
+
+function columns(row: Row): Omit<StoredJob, 'state' | 'dueAt'> {
+  return {
+    seq: row.seq,
+    id: row.id,
+    type: row.type,
+    queue: row.queue,
+    priority: row.priority,
+    input: row.input,
+    result: row.result,
+    error: row.error,
+    attempts: row.attempts,
+    maxAttempts: row.maxAttempts,
+    stalls: row.stalls,
+    subject: row.subject,
+    key: row.key,
+    exclusiveKey: row.exclusiveKey,
+    source: row.source,
+    metadata: row.metadata,
+    policy: row.policy,
+    progress: row.progress,
+    retryOf: row.retryOf,
+    cancelAt: row.cancelAt,
+    cancelReason: row.cancelReason,
+    createdAt: row.createdAt,
+    scheduledFor: row.dueAt,
+    startedAt: row.startedAt,
+    completedAt: row.completedAt,
+    expiresAt: row.expiresAt,
+    epoch: row.epoch,
+  };
+}

@@ -1,0 +1,67 @@
+/** A binary heap whose entries may go stale: what has left is skipped when it comes to the top. */
+export interface Heap<T> {
+  push(item: T): void;
+  /** The first entry that still counts, or undefined. */
+  peek(): T | undefined;
+  pop(): T | undefined;
+  readonly size: number;
+}
+
+export function createHeap<T>(before: (a: T, b: T) => boolean, counts: (item: T) => boolean): Heap<T> {
+  let items: T[] = [];
+  let pushedSinceSweep = 0;
+
+  function sift(from: number): void {
+    let at = from;
+    const item = items[at]!;
+    for (;;) {
+      let child = 2 * at + 1;
+      if (child >= items.length) break;
+      if (child + 1 < items.length && before(items[child + 1]!, items[child]!)) child += 1;
+      if (!before(items[child]!, item)) break;
+      items[at] = items[child]!;
+      at = child;
+    }
+    items[at] = item;
+  }
+  function removeTop(): void {
+    const last = items.pop()!;
+    if (items.length === 0) return;
+    items[0] = last;
+    sift(0);
+  }
+  /** Stale entries never outnumber what was pushed since the last sweep plus what still counts. */
+  function dropStale(): void {
+    items = items.filter(counts);
+    for (let i = (items.length >> 1) - 1; i >= 0; i--) sift(i);
+    pushedSinceSweep = 0;
+  }
+
+  return {
+    push(item) {
+      pushedSinceSweep += 1;
+      if (pushedSinceSweep > 1_024 && pushedSinceSweep > items.length) dropStale();
+      let at = items.length;
+      items.push(item);
+      while (at > 0) {
+        const parent = (at - 1) >> 1;
+        if (!before(item, items[parent]!)) break;
+        items[at] = items[parent]!;
+        at = parent;
+      }
+      items[at] = item;
+    },
+    peek() {
+      while (items.length > 0 && !counts(items[0]!)) removeTop();
+      return items[0];
+    },
+    pop() {
+      const top = this.peek();
+      if (top !== undefined) removeTop();
+      return top;
+    },
+    get size() {
+      return items.length;
+    },
+  };
+}

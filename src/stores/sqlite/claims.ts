@@ -1,0 +1,103 @@
+/** Claim records: one per claim call, with the numbers of its jobs as a list. */
+import type { ClaimRecord, Tables } from '../local/tables.js';
+import type { Value, Values } from './driver.js';
+import type { Live } from './live.js';
+import type { Session, StepPart } from './session.js';
+
+type Part = Pick<
+  Tables,
+  'claim' | 'addClaim' | 'saveClaim' | 'dropClaim' | 'lapsedClaims' | 'claimOf' | 'stalledByQueue'
+>;
+
+export interface Claims extends Part, StepPart {
+  anyLapsed(now: number): boolean;
+  /** Numbers of the jobs that a record names; some may have left it since. */
+  heldSeqs(): Iterable<number>;
+}
+
+export function createClaims({ names, sql }: Session, live: Live): Claims {
+  const table = names('claims');
+  const columns = 'epoch, owner, at, max_stalls, seqs, due_at, ahead, open';
+  const select = sql(`select ${columns} from ${table} where epoch = ?`);
+  const lapsed = sql(`select ${columns} from ${table} where due_at <= ? order by due_at, epoch limit ?`);
+  const anyLapsed = sql(`select 1 from ${table} where due_at <= ? limit 1`);
+  const lists = sql(`select epoch, seqs from ${table} order by epoch`);
+  const insert = sql(`insert into ${table} (${columns}) values (?, ?, ?, ?, ?, ?, ?, ?)`);
+  const update = sql(`update ${table} set due_at = ?, ahead = ?, open = ? where epoch = ?`);
+  const remove = sql(`delete from ${table} where epoch = ?`);
+
+  const records = new Map<number, ClaimRecord>();
+  /** By job the newest claim that names it: no older one can still hold it. */
+  let holders: Map<number, number> | null = null;
+
+  function recordIn(values: Values): ClaimRecord {
+    const epoch = values[0] as number;
+    const record = records.get(epoch) ?? parse(values);
+    records.set(epoch, record);
+    return record;
+  }
+  function claim(epoch: number): ClaimRecord | undefined {
+    const known = records.get(epoch);
+    if (known) return known;
+    const values = select.get(epoch);
+    return values && recordIn(values);
+  }
+  function holdersNow(): Map<number, number> {
+    if (!holders) {
+      holders = new Map();
+      for (const [epoch, seqs] of lists.all()) for (const seq of listIn(seqs!)) holders.set(seq, epoch as number);
+    }
+    return holders;
+  }
+
+  return {
+    begin() {
+      records.clear();
+      holders = null;
+    },
+    claim,
+    addClaim(record) {
+      const { epoch, owner, at, maxStalls, seqs, dueAt, ahead, open } = record;
+      insert.run(epoch, owner, at, maxStalls, JSON.stringify(seqs), dueAt, JSON.stringify(ahead), open);
+      records.set(epoch, record);
+      holders = null;
+    },
+    saveClaim({ epoch, dueAt, ahead, open }) {
+      update.run(dueAt, JSON.stringify(ahead), open, epoch);
+    },
+    dropClaim({ epoch }) {
+      remove.run(epoch);
+      records.delete(epoch);
+      holders = null;
+    },
+    lapsedClaims: (now, limit) => lapsed.all(now, limit).map(recordIn),
+    anyLapsed: (now) => anyLapsed.get(now) !== undefined,
+    claimOf(row) {
+      const epoch = holdersNow().get(row.seq);
+      return epoch === undefined || epoch <= row.epoch ? undefined : claim(epoch);
+    },
+    heldSeqs: () => holdersNow().keys(),
+    *stalledByQueue(now) {
+      for (const record of lapsed.all(now, -1).map(recordIn)) {
+        for (const row of live.many(record.seqs)) if (row.epoch < record.epoch) yield { queue: row.queue, n: 1 };
+      }
+    },
+  };
+}
+
+function parse([epoch, owner, at, maxStalls, seqs, dueAt, ahead, open]: Values): ClaimRecord {
+  return {
+    epoch: epoch as number,
+    owner: owner as string,
+    at: at as number,
+    maxStalls: maxStalls as number,
+    seqs: listIn(seqs!),
+    dueAt: dueAt as number,
+    ahead: listIn(ahead!),
+    open: open as number,
+  };
+}
+
+function listIn(text: Value): number[] {
+  return JSON.parse(text as string) as number[];
+}

@@ -1,0 +1,126 @@
+/** One connection to a database, shared by the queues that are opened on it. */
+import { constants } from 'node:fs';
+import { access, open, stat, statfs } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import { LastoutError } from '../../core/errors.js';
+import type { Durability } from '../../core/store.js';
+import type { System } from '../../core/system.js';
+import { loadDriver, type SqliteDatabase, single } from './driver.js';
+import { busyTimeoutMs, createLine, createTransactions, type Line, type Transactions } from './transact.js';
+
+export interface Connection {
+  readonly db: SqliteDatabase;
+  /** How messages name it. */
+  readonly where: string;
+  /** Absolute; null: in memory, or a connection that was given. */
+  readonly path: string | null;
+  /** Of the file when it was opened. */
+  readonly inode: number | null;
+  readonly durability: Durability;
+  readonly line: Line;
+  readonly transactions: Transactions;
+}
+
+export interface ConnectionOptions {
+  readonly synchronous: 'full' | 'normal';
+  /** How long a call waits for a lock that another process holds. */
+  readonly lockWaitMs: number;
+}
+
+const inMemory = ':memory:';
+
+export async function openFile(file: string, options: ConnectionOptions, system: System): Promise<Connection> {
+  const path = file === inMemory ? null : resolve(file);
+  const where = path === null ? 'The database in memory' : `The database ${path}`;
+  const { DatabaseSync } = await loadDriver();
+  if (path !== null) await createPrivately(path);
+  const line = createLine(where, options.lockWaitMs);
+  const db = await line.run(() => new DatabaseSync(path ?? inMemory), system);
+  try {
+    await line.run(() => configure(db, options), system);
+    const durability = path === null ? 'process' : options.synchronous === 'full' ? 'fsync' : 'os';
+    const inode = path === null ? null : (await stat(path)).ino;
+    return { db, where, path, inode, durability, line, transactions: createTransactions(db) };
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+/** A connection that the caller has set up stays as it is. */
+export function useGiven(db: SqliteDatabase, options: ConnectionOptions): Connection {
+  const where = 'The given SQLite connection';
+  const line = createLine(where, options.lockWaitMs);
+  return {
+    db,
+    where,
+    path: null,
+    inode: null,
+    durability: durabilityOf(db),
+    line,
+    transactions: createTransactions(db),
+  };
+}
+
+function durabilityOf(db: SqliteDatabase): Durability {
+  const file = single(db, "select file from pragma_database_list where name = 'main'");
+  if (file === '' || file === null) return 'process';
+  return Number(single(db, 'pragma synchronous')) >= 2 ? 'fsync' : 'os';
+}
+
+function configure(db: SqliteDatabase, { synchronous }: ConnectionOptions): void {
+  db.exec(`pragma busy_timeout = ${busyTimeoutMs}`);
+  db.exec('pragma journal_mode = wal');
+  db.exec(`pragma synchronous = ${synchronous === 'full' ? 'full' : 'normal'}`);
+  db.exec('pragma foreign_keys = on');
+  db.exec('pragma trusted_schema = off');
+}
+
+/** Made before SQLite makes it, so that only its user may read it; the files beside it get the same mode. */
+async function createPrivately(path: string): Promise<void> {
+  const folder = dirname(path);
+  const exists = await stat(path).then(
+    (found) => found,
+    () => null,
+  );
+  if (exists?.isDirectory()) throw denied(path, 'it is a folder; name a file in it');
+  if (!exists && !(await reaches(folder, constants.F_OK))) throw denied(path, `the folder ${folder} does not exist`);
+  await refuseNetwork(folder);
+  if (exists) return checkAccess(path);
+  try {
+    const handle = await open(path, 'a', 0o600);
+    await handle.close();
+  } catch (error) {
+    throw denied(path, `this user may not create files in ${folder}`, error);
+  }
+}
+
+async function checkAccess(path: string): Promise<void> {
+  if (!(await reaches(path, constants.R_OK))) throw denied(path, 'this user may not read it');
+  if (await reaches(path, constants.W_OK)) return;
+  throw new LastoutError('STORE_READONLY', `The database ${path} cannot be written: this user may only read it.`);
+}
+
+function reaches(path: string, mode: number): Promise<boolean> {
+  return access(path, mode).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** File systems of other machines: NFS and the three ages of SMB. Their locks do not hold what WAL needs. */
+const networkTypes: ReadonlySet<number> = new Set([0x6969, 0x517b, 0xff534d42, 0xfe534d42]);
+
+async function refuseNetwork(folder: string): Promise<void> {
+  const type = await statfs(folder).then(
+    (found) => found.type >>> 0,
+    () => 0,
+  );
+  if (networkTypes.has(type)) {
+    throw denied(folder, 'it is on a network file system, where SQLite loses data; keep it on a local disk');
+  }
+}
+
+function denied(path: string, why: string, cause?: unknown): LastoutError {
+  return new LastoutError('STORE_DENIED', `The database ${path} cannot be opened: ${why}.`, undefined, cause);
+}

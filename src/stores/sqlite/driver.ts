@@ -1,0 +1,89 @@
+/** The SQLite driver: the runtime's own where it has one, else `@photostructure/sqlite`, which has the same interface. */
+import { LastoutError } from '../../core/errors.js';
+
+export type Value = string | number | null;
+export type Values = readonly Value[];
+
+/** What is used of a prepared statement. The optional methods are younger than Node 22.13. */
+export interface SqliteStatement {
+  run(...values: Value[]): { readonly changes: number | bigint };
+  get(...values: Value[]): unknown;
+  all(...values: Value[]): unknown[];
+  setReadBigInts?(on: boolean): unknown;
+  setReturnArrays?(on: boolean): unknown;
+}
+
+/** What is used of a connection: the common part of `node:sqlite` and `@photostructure/sqlite`. */
+export interface SqliteDatabase {
+  exec(text: string): unknown;
+  prepare(text: string): SqliteStatement;
+  close(): unknown;
+  readonly isTransaction?: boolean;
+}
+
+export interface SqliteDriver {
+  readonly DatabaseSync: new (file: string) => SqliteDatabase;
+}
+
+/** Where drivers come from; tests give their own. */
+export interface DriverSources {
+  builtIn(): unknown;
+  installed(): Promise<unknown>;
+}
+
+const sources: DriverSources = {
+  // Not an import: neither Node 20, nor a bundler, nor types made for Node 20 know the module's name.
+  builtIn: () => process.getBuiltinModule?.('node:sqlite'),
+  installed: () => import('@photostructure/sqlite'),
+};
+
+export async function loadDriver({ builtIn, installed }: DriverSources = sources): Promise<SqliteDriver> {
+  const own = builtIn();
+  if (isDriver(own)) return own;
+  let cause: unknown;
+  try {
+    const peer = await installed();
+    if (isDriver(peer)) return peer;
+  } catch (error) {
+    cause = error;
+  }
+  const message =
+    'The SQLite store needs a driver, and neither node:sqlite nor @photostructure/sqlite can be loaded: ' +
+    'run "npm install @photostructure/sqlite", or use Node 22.13 or newer, which has one built in.';
+  throw new LastoutError('DRIVER_MISSING', message, undefined, cause);
+}
+
+function isDriver(module: unknown): module is SqliteDriver {
+  return typeof (module as SqliteDriver | undefined)?.DatabaseSync === 'function';
+}
+
+/** A statement whose rows are arrays of text, numbers and nulls, in the order of its columns. */
+export interface Statement {
+  run(...values: Value[]): { readonly changes: number | bigint };
+  get(...values: Value[]): Values | undefined;
+  all(...values: Value[]): readonly Values[];
+}
+
+/** Arrays cost half of what objects do; a driver without them gives objects, whose values are in the same order. */
+export function prepare(db: SqliteDatabase, text: string): Statement {
+  const statement = db.prepare(text);
+  statement.setReadBigInts?.(false); // a given connection may be set otherwise
+  if (statement.setReturnArrays) {
+    statement.setReturnArrays(true);
+    return statement as Statement;
+  }
+  const valuesOf = (row: unknown): Values => Object.values(row as Record<string, Value>);
+  return {
+    run: (...values) => statement.run(...values),
+    get(...values) {
+      const row = statement.get(...values);
+      return row === undefined || row === null ? undefined : valuesOf(row);
+    },
+    all: (...values) => statement.all(...values).map(valuesOf),
+  };
+}
+
+/** The value of a pragma, or of any statement with one row and one column. */
+export function single(db: SqliteDatabase, text: string): Value | undefined {
+  return prepare(db, text).get()?.[0];
+}

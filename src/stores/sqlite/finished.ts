@@ -1,0 +1,111 @@
+/** Finished jobs and their retention. */
+import type { AgeRule, Row, Tables } from '../local/tables.js';
+import type { Values } from './driver.js';
+import type { Live } from './live.js';
+import { copiedColumns, doneColumns, finishColumns, finishValues } from './rows.js';
+import type { Session } from './session.js';
+
+type Part = Pick<
+  Tables,
+  'finished' | 'finish' | 'drop' | 'overAge' | 'countOverAge' | 'overCount' | 'oldestFinished' | 'storedTotal'
+>;
+
+export interface Finished extends Part {
+  /** Finished rows by number, in any order. */
+  many(seqs: readonly number[]): Row[];
+}
+
+export function createFinished(session: Session, live: Live, dropLines: (row: Row) => void): Finished {
+  const { names, sql, rows, policies, counters } = session;
+  const table = names('done');
+  const select = `select ${doneColumns('d')} from ${table} d`;
+  const byId = sql(`${select} where d.id = ?`);
+  const bySeqs = sql(`${select} where d.seq in (select value from json_each(?))`);
+  const copy = sql(
+    `insert into ${table} (${copiedColumns}, ${finishColumns}) ` +
+      `select ${copiedColumns}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? from ${names('jobs')} where seq = ?`,
+  );
+  const remove = sql(`delete from ${table} where seq = ?`);
+  const oldest = (own: string): string => `${select} where d.keep_ms is ${own} order by d.completed_at, d.seq limit ?`;
+  const oldestOwn = sql(oldest('not null'));
+  const oldestOther = sql(oldest('null'));
+  const overOwnAge = sql(`${select} where d.go_at < ? order by d.go_at, d.seq limit ?`);
+  const countOverOwnAge = sql(`select count(*) from ${table} where go_at < ?`);
+  const counts = createCountRules(session);
+
+  const rowsIn = (list: readonly Values[]): Row[] => list.map((values) => session.done(values));
+  const baseOf = (rule: AgeRule): string => (rule.useCompletedTime ? 'completed_at' : 'created_at');
+
+  return {
+    finished(id) {
+      const values = byId.get(id);
+      return values && session.done(values);
+    },
+    many: (seqs) => rowsIn(bySeqs.all(JSON.stringify(seqs))),
+    finish(row) {
+      live.follow(row);
+      copy.run(...finishValues(row), row.seq);
+      live.remove(row);
+    },
+    drop(row) {
+      if (row.state === null) live.remove(row);
+      else remove.run(row.seq);
+      dropLines(row);
+      policies.release(rows.get(row.seq)!.policy);
+      rows.delete(row.seq);
+      counters.advance('stored', -1);
+    },
+    overAge(now, rule, limit) {
+      // The index serves a choice that few make, so it is made when the choice is first acted on.
+      if (!rule.useCompletedTime) sql(createdIndex(session)).run();
+      const base = baseOf(rule);
+      const other = sql(`${select} where d.keep_ms is null and d.${base} < ? order by d.${base}, d.seq limit ?`);
+      const found = [...rowsIn(overOwnAge.all(now, limit)), ...rowsIn(other.all(now - rule.retentionMs, limit))];
+      return oldestFirst(found).slice(0, limit);
+    },
+    countOverAge(now, rule) {
+      const other = sql(`select count(*) from ${table} where keep_ms is null and ${baseOf(rule)} < ?`);
+      return (countOverOwnAge.get(now)![0] as number) + (other.get(now - rule.retentionMs)![0] as number);
+    },
+    overCount: (limit) => oldestFirst(rowsIn(bySeqs.all(JSON.stringify(counts.over(limit))))).slice(0, limit),
+    oldestFinished: (limit) =>
+      oldestFirst([...rowsIn(oldestOwn.all(limit)), ...rowsIn(oldestOther.all(limit))]).slice(0, limit),
+    storedTotal: () => counters.read('stored'),
+  };
+}
+
+function createdIndex({ names }: Session): string {
+  const name = names('done_created');
+  return `create index if not exists ${name} on ${names('done')} (created_at, seq) where keep_ms is null`;
+}
+
+/** Rows beyond the newest n of their type and state. Only groups in which a row has such a rule are looked at. */
+function createCountRules({ names, sql }: Session): { over(limit: number): number[] } {
+  const table = names('done');
+  const nextGroup = sql(
+    `select type, state from ${table} where keep_count is not null and (type, state) > (?, ?) ` +
+      'order by type, state limit 1',
+  );
+  const least = sql(`select min(keep_count) from ${table} where keep_count is not null and type = ? and state = ?`);
+  const size = sql(`select count(*) from ${table} where type = ? and state = ?`);
+  const beyond = sql(
+    'select seq from (select seq, completed_at, keep_count, row_number() over (order by completed_at desc, seq desc) ' +
+      `as rank from ${table} where type = ? and state = ?) ` +
+      'where keep_count is not null and rank > keep_count order by completed_at, seq limit ?',
+  );
+  return {
+    over(limit) {
+      const seqs: number[] = [];
+      for (let group = nextGroup.get('', -1); group; group = nextGroup.get(...group)) {
+        const smallestRule = least.get(...group)![0] as number;
+        if ((size.get(...group)![0] as number) <= smallestRule) continue;
+        for (const [seq] of beyond.all(...group, limit)) seqs.push(seq as number);
+      }
+      return seqs;
+    },
+  };
+}
+
+function oldestFirst(rows: Row[]): Row[] {
+  return rows.sort((a, b) => a.completedAt! - b.completedAt! || a.seq - b.seq);
+}

@@ -1,0 +1,159 @@
+/** The bounded logs: events, log lines of jobs, tombstones. */
+import { LastoutError } from '../../core/errors.js';
+import type { EventRecord, LogLine } from '../../core/store.js';
+import { bounds, type Row, type Tables } from '../local/tables.js';
+import type { Value } from './driver.js';
+import { leavingNumber, leavingOf } from './rows.js';
+import type { Session, StepPart } from './session.js';
+
+type Event = Omit<EventRecord, 'cursor' | 'at'>;
+
+/** A cursor is `record.events`: the next one is event number `events` of that record, or what follows it. */
+export function createEventLog({ names, sql }: Session): Pick<Tables, 'addEvents' | 'events'> {
+  const table = names('events');
+  const insert = sql(`insert into ${table} (at, body) values (?, ?)`);
+  const newest = sql(`select max(no) from ${table}`);
+  const oldest = sql(`select min(no) from ${table}`);
+  const page = sql(`select no, at, body from ${table} where no >= ? order by no limit ?`);
+  const trimByCount = sql(`delete from ${table} where no <= ?`);
+  // Reads from the oldest up to the first that stays; the newest always stays, so numbers never start over.
+  const trimByAge = sql(
+    `delete from ${table} where no < (select no from ${table} where at > ? or no = ? order by no limit 1)`,
+  );
+  const numberOf = (value: Value | undefined): number => (typeof value === 'number' ? value : 0);
+
+  return {
+    addEvents(at, events) {
+      insert.run(at, encodeEvents(events));
+      const no = numberOf(newest.get()?.[0]);
+      trimByCount.run(no - bounds.eventRecordsMax);
+      trimByAge.run(at - bounds.eventAgeMs, no);
+    },
+    events(after, limit) {
+      const last = numberOf(newest.get()?.[0]);
+      if (after === null) return { events: [], cursor: `${last + 1}.0`, reset: false };
+      const from = parseCursor(after);
+      // Past the end: the file is not the one that the cursor came from.
+      if (from.record > last + 1) return { events: [], cursor: `${last + 1}.0`, reset: true };
+      const reset = from.record < (numberOf(oldest.get()?.[0]) || last + 1) - 1;
+      const events: EventRecord[] = [];
+      for (let next = from.record; events.length < limit; ) {
+        const [record] = page.all(next, 1);
+        if (!record) break;
+        const no = record[0] as number;
+        const list = decodeEvents(record[2] as string);
+        for (let i = no === from.record ? from.read : 0; i < list.length && events.length < limit; i++) {
+          events.push({ ...list[i]!, at: record[1] as number, cursor: `${no}.${i + 1}` });
+        }
+        next = no + 1;
+      }
+      return { events, cursor: events.at(-1)?.cursor ?? after, reset };
+    },
+  };
+}
+
+function parseCursor(cursor: string): { readonly record: number; readonly read: number } {
+  const match = /^(\d{1,15})\.(\d{1,9})$/.exec(cursor);
+  if (!match) throw new LastoutError('INVALID_CURSOR', 'The cursor is not one that an event carried.');
+  return { record: Number(match[1]), read: Number(match[2]) };
+}
+
+/** Runs of events that differ only in their job are kept as one event and a list of ids: a step has up to thousands. */
+type Run = [event: Omit<Event, 'id'>, ids: string[] | null];
+
+function encodeEvents(events: readonly Event[]): string {
+  const runs: Run[] = [];
+  let last: Event | undefined;
+  for (const event of events) {
+    const { id, ...rest } = event;
+    const ids = runs.at(-1)?.[1];
+    if (id !== undefined && ids && last && isLike(event, last)) ids.push(id);
+    else runs.push([rest, id === undefined ? null : [id]]);
+    last = event;
+  }
+  return JSON.stringify(runs);
+}
+
+function isLike(a: Event, b: Event): boolean {
+  return (
+    a.name === b.name &&
+    a.type === b.type &&
+    a.queue === b.queue &&
+    a.subject === b.subject &&
+    a.attempt === b.attempt &&
+    a.error === undefined &&
+    b.error === undefined
+  );
+}
+
+function decodeEvents(body: string): Event[] {
+  return (JSON.parse(body) as Run[]).flatMap(([event, ids]) => (ids ? ids.map((id) => ({ ...event, id })) : [event]));
+}
+
+export interface LineLog extends Pick<Tables, 'addLines' | 'lines'>, StepPart {
+  drop(row: Row): void;
+}
+
+export function createLineLog({ names, sql }: Session): LineLog {
+  const table = names('lines');
+  const insert = sql(`insert into ${table} (seq, no, at, message, fields) values (?, ?, ?, ?, ?)`);
+  const count = sql(`select count(*) from ${table} where seq = ?`);
+  const select = sql(
+    `select at, message, fields from ${table} where seq = coalesce(` +
+      `(select seq from ${names('jobs')} where id = ?1), (select seq from ${names('done')} where id = ?1)) order by no`,
+  );
+  const remove = sql(`delete from ${table} where seq = ?`);
+  const any = sql(`select 1 from ${table} limit 1`);
+  /** Most jobs write no line: while the table is empty, a removal need not look. */
+  let mayHaveAny: boolean | null = null;
+
+  return {
+    begin() {
+      mayHaveAny = null;
+    },
+    addLines(row, lines) {
+      mayHaveAny = true;
+      let no = count.get(row.seq)![0] as number;
+      for (const { at, message, fields } of lines) insert.run(row.seq, no++, at, message, fields);
+    },
+    lines: (id) =>
+      select.all(id).map(
+        ([at, message, fields]): LogLine => ({
+          at: at as number,
+          message: message as string,
+          fields: fields as string | null,
+        }),
+      ),
+    drop(row) {
+      mayHaveAny ??= any.get() !== undefined;
+      if (mayHaveAny) remove.run(row.seq);
+    },
+  };
+}
+
+export function createTombstones({ names, sql }: Session): Pick<Tables, 'tombstone' | 'addTombstone'> & StepPart {
+  const table = names('tombs');
+  const select = sql(`select id, at, type, print, epoch, "left" from ${table} where id = ?`);
+  const insert = sql(`insert or replace into ${table} (id, at, type, print, epoch, "left") values (?, ?, ?, ?, ?, ?)`);
+  const trim = sql(`delete from ${table} where no <= (select max(no) from ${table}) - ?`);
+  let added = false;
+
+  return {
+    begin() {
+      added = false;
+    },
+    tombstone(wanted) {
+      const found = select.get(wanted);
+      if (!found) return undefined;
+      const [id, at, type, inputPrint, epoch, left] = found as [string, number, string, string, number, number | null];
+      return { id, at, type, inputPrint, epoch, left: leavingOf(left) };
+    },
+    addTombstone({ id, at, type, inputPrint, epoch, left }) {
+      insert.run(id, at, type, inputPrint, epoch, leavingNumber(left));
+      added = true;
+    },
+    flush() {
+      if (added) trim.run(bounds.tombstonesMax);
+    },
+  };
+}

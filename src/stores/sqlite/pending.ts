@@ -1,0 +1,213 @@
+/** The three places of pending jobs, and the turns of exclusive keys. */
+import type { ClaimRequest } from '../../core/store.js';
+import { Place, type Row, type Tables } from '../local/tables.js';
+import type { Values } from './driver.js';
+import type { Live } from './live.js';
+import { mergePages } from './merge.js';
+import { liveColumns } from './rows.js';
+import type { Session } from './session.js';
+
+type Part = Pick<
+  Tables,
+  | 'put'
+  | 'take'
+  | 'ready'
+  | 'due'
+  | 'nextDueAt'
+  | 'expired'
+  | 'slotOwner'
+  | 'turnOf'
+  | 'setTurn'
+  | 'clearTurn'
+  | 'firstBehind'
+  | 'untold'
+  | 'oldestReady'
+>;
+
+export interface Pending extends Part {
+  /** Whether nothing is ready in these lanes, nothing is due and nothing has expired. */
+  quiet(request: ClaimRequest, paused: ReadonlySet<string>, now: number): boolean;
+  /** Numbers of the pending rows past their expiresAt. */
+  expiredSeqs(now: number): number[];
+}
+
+interface Lane {
+  readonly type: string;
+  readonly queue: string;
+}
+
+export function createPending(session: Session, live: Live): Pending {
+  const { names, sql, rows } = session;
+  const table = names('pending');
+  // Which index is read is said, not left to the planner: it would rather sort all of a place by the primary key.
+  const by = (index: string): string => `indexed by ${names(index)}`;
+  const join = (index: string): string =>
+    `select ${liveColumns('j')}, p.place from ${table} p ${by(index)} cross join ${names('jobs')} j on j.seq = p.seq`;
+  const key = 'place, type, queue, priority, due_at, seq';
+  const insertPlain = sql(`insert into ${table} (${key}) values (?, ?, ?, ?, ?, ?)`);
+  const insert = sql(`insert into ${table} (${key}, slot, xkey, expires_at) values (?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+  // The place is written out: SQLite compares a parameter with the partial indices and then compiles anew at each run.
+  const remove = [Place.ready, Place.later, Place.behind].map((place) =>
+    sql(
+      `delete from ${table} where place = ${place} ` +
+        'and type = ? and queue = ? and priority = ? and due_at = ? and seq = ?',
+    ),
+  );
+  const due = sql(`${join('pending_later')} where p.place = 1 and p.due_at <= ? order by p.due_at, p.seq limit ?`);
+  const nextDue = sql(`select due_at from ${table} ${by('pending_later')} where place = 1 order by due_at limit 1`);
+  const expired = sql(`${join('pending_expiry')} where p.expires_at <= ? order by p.expires_at, p.seq limit ?`);
+  const expiredSeqs = sql(`select seq from ${table} ${by('pending_expiry')} where expires_at <= ?`);
+  const anyExpired = sql(`select 1 from ${table} ${by('pending_expiry')} where expires_at <= ? limit 1`);
+  const ofSlot = sql(`${join('pending_slot')} where p.type = ? and p.slot = ?`);
+  const behind = sql(
+    `${join('pending_behind')} where p.place = 2 and p.type = ? and p.queue = ? and p.xkey = ? ` +
+      'order by p.priority, p.due_at, p.seq limit 1',
+  );
+  const expiredByQueue = sql(
+    `select queue, count(*), sum(place = 1) from ${table} ${by('pending_expiry')} where expires_at <= ? group by queue`,
+  );
+  const dueByQueue = sql(
+    `select queue, count(*) from ${table} ${by('pending_later')} where place = 1 and due_at <= ?1 ` +
+      'and (expires_at is null or expires_at > ?1) group by queue',
+  );
+  const lanes = createLanes(session);
+  const turns = createTurns(session);
+  const rowIn = (values: Values | undefined): Row | undefined => values && session.live(values);
+
+  return {
+    ...turns,
+    put(row, place) {
+      live.follow(row);
+      row.place = place;
+      const { type, queue, priority, dueAt, seq, slot, exclusiveKey, expiresAt } = row;
+      rows.get(seq)!.expiresAt = expiresAt;
+      if (slot === null && exclusiveKey === null && expiresAt === null) {
+        insertPlain.run(place, type, queue, priority, dueAt, seq);
+      } else {
+        insert.run(place, type, queue, priority, dueAt, seq, slot, exclusiveKey, expiresAt);
+      }
+    },
+    take(row) {
+      const { priority, dueAt } = rows.get(row.seq)!;
+      remove[row.place]?.run(row.type, row.queue, priority, dueAt, row.seq);
+      row.place = Place.claimed;
+    },
+    ready: (types, queues, paused, limit) => lanes.read(lanes.of(types, queues, paused), limit, live),
+    due: (now, limit) => due.all(now, limit).map((values) => session.live(values)),
+    nextDueAt: () => (nextDue.get()?.[0] ?? null) as number | null,
+    expired: (now, limit) => expired.all(now, limit).map((values) => session.live(values)),
+    expiredSeqs: (now) => expiredSeqs.all(now).map(([seq]) => seq as number),
+    slotOwner: (type, slot) => rowIn(ofSlot.get(type, slot)),
+    firstBehind: (row) => rowIn(behind.get(row.type, row.queue, row.exclusiveKey)),
+    *untold(now) {
+      for (const [queue, n, later] of expiredByQueue.all(now)) {
+        yield { queue: queue as string, expired: n as number, expiredLater: later as number, due: 0 };
+      }
+      for (const [queue, n] of dueByQueue.all(now)) {
+        yield { queue: queue as string, expired: 0, expiredLater: 0, due: n as number };
+      }
+    },
+    oldestReady: () => lanes.oldest(),
+    quiet({ types, queues }, paused, now) {
+      const dueAt = nextDue.get()?.[0];
+      if (typeof dueAt === 'number' && dueAt <= now) return false;
+      if (anyExpired.get(now)) return false;
+      return paused.has('*') || lanes.empty(types, queues, paused);
+    },
+  };
+}
+
+/** Ready jobs by lane, each lane in the order priority, dueAt, seq: the order of the table itself. */
+function createLanes(session: Session) {
+  const { names, sql } = session;
+  const table = names('pending');
+  const inLane = 'place = 0 and type = ? and queue = ?';
+  const nextType = sql(`select type from ${table} where place = 0 and type > ? order by type limit 1`);
+  const nextQueue = sql(`select queue from ${table} where place = 0 and type = ? and queue > ? order by queue limit 1`);
+  const any = sql(`select 1 from ${table} where ${inLane} limit 1`);
+  const head = sql(
+    `select priority, due_at from ${table} where ${inLane} and priority > ? order by priority, due_at limit 1`,
+  );
+  const page = sql(
+    `select priority, due_at, seq from ${table} where ${inLane} and (priority, due_at, seq) > (?, ?, ?) ` +
+      'order by priority, due_at, seq limit ?',
+  );
+  const pageOfRows = sql(
+    `select ${liveColumns('j')}, 0 as place from ${table} p cross join ${names('jobs')} j on j.seq = p.seq ` +
+      'where p.place = 0 and p.type = ? and p.queue = ? order by p.priority, p.due_at, p.seq limit ?',
+  );
+
+  /** One seek per name: nothing between two names is read. */
+  function* namesAfter(next: (after: string) => Values | undefined): Generator<string> {
+    for (let name = next('')?.[0]; name !== undefined; name = next(name as string)?.[0]) yield name as string;
+  }
+  const allTypes = (): Generator<string> => namesAfter((after) => nextType.get(after));
+  const queuesOf = (type: string): Generator<string> => namesAfter((after) => nextQueue.get(type, after));
+
+  function* of(
+    types: readonly string[],
+    queues: readonly string[] | null,
+    paused: ReadonlySet<string>,
+  ): Generator<Lane> {
+    for (const type of new Set(types)) {
+      for (const queue of queues === null ? queuesOf(type) : new Set(queues)) {
+        if (!paused.has(queue)) yield { type, queue };
+      }
+    }
+  }
+
+  return {
+    of,
+    empty(types: readonly string[], queues: readonly string[] | null, paused: ReadonlySet<string>): boolean {
+      for (const { type, queue } of of(types, queues, paused))
+        if (queues === null || any.get(type, queue)) return false;
+      return true;
+    },
+    /** The first rows of all these lanes together. */
+    read(lanes: Iterable<Lane>, limit: number, live: Live): Row[] {
+      const list = [...lanes];
+      if (list.length <= 1) {
+        const [only] = list;
+        return only ? pageOfRows.all(only.type, only.queue, limit).map((values) => session.live(values)) : [];
+      }
+      const pages = list.map(({ type, queue }) => (after: Values | null, size: number) => {
+        const [priority, dueAt, seq] = after ?? [Number.MIN_SAFE_INTEGER, 0, 0];
+        return page.all(type, queue, priority!, dueAt!, seq!, size);
+      });
+      const seqs = mergePages(pages, inOrder, limit).map((values) => values[2] as number);
+      const found = new Map(live.many(seqs).map((row) => [row.seq, row]));
+      return seqs.map((seq) => found.get(seq)!);
+    },
+    /** Per queue the oldest of all its types and priorities, one seek each. */
+    *oldest(): Generator<{ queue: string; dueAt: number }> {
+      const oldest = new Map<string, number>();
+      for (const { type, queue } of of([...allTypes()], null, new Set())) {
+        let first = head.get(type, queue, Number.MIN_SAFE_INTEGER);
+        while (first) {
+          const [priority, dueAt] = first as [number, number];
+          oldest.set(queue, Math.min(dueAt, oldest.get(queue) ?? dueAt));
+          first = head.get(type, queue, priority);
+        }
+      }
+      for (const [queue, dueAt] of oldest) yield { queue, dueAt };
+    },
+  };
+}
+
+function inOrder(a: Values, b: Values): number {
+  return (
+    (a[0] as number) - (b[0] as number) || (a[1] as number) - (b[1] as number) || (a[2] as number) - (b[2] as number)
+  );
+}
+
+function createTurns({ names, sql }: Session): Pick<Tables, 'turnOf' | 'setTurn' | 'clearTurn'> {
+  const table = names('turns');
+  const select = sql(`select seq from ${table} where type = ? and queue = ? and xkey = ?`);
+  const insert = sql(`insert or replace into ${table} (type, queue, xkey, seq) values (?, ?, ?, ?)`);
+  const remove = sql(`delete from ${table} where type = ? and queue = ? and xkey = ?`);
+  return {
+    turnOf: (row) => select.get(row.type, row.queue, row.exclusiveKey)?.[0] as number | undefined,
+    setTurn: (row) => void insert.run(row.type, row.queue, row.exclusiveKey, row.seq),
+    clearTurn: (row) => void remove.run(row.type, row.queue, row.exclusiveKey),
+  };
+}

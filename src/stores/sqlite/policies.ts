@@ -1,0 +1,77 @@
+/**
+ * Equal policies are stored once, with the number of rows that use them; the last user takes the policy along.
+ * A number never stands for another text, so what this process remembers stays true whatever other processes do.
+ */
+import type { Counters, Session, StepPart } from './session.js';
+
+export interface Policies extends StepPart {
+  bodyOf(no: number): string;
+  /** One more row uses this policy: its number. */
+  use(body: string): number;
+  /** One row less uses it. */
+  release(no: number): void;
+}
+
+const rememberedMax = 1_000;
+
+export function createPolicies(sql: Session['sql'], names: Session['names'], counters: Counters): Policies {
+  const table = names('policies');
+  const selectBody = sql(`select body from ${table} where no = ?`);
+  const selectNo = sql(`select no from ${table} where body = ? order by no limit 1`);
+  const updateUses = sql(`update ${table} set uses = uses + ? where no = ?`);
+  const insert = sql(`insert into ${table} (no, body, uses) values (?, ?, ?)`);
+  const removeUnused = sql(`delete from ${table} where no = ? and uses <= 0`);
+
+  const bodies = new Map<number, string>();
+  const numbers = new Map<string, number>();
+  const deltas = new Map<number, number>();
+  let drawn = false;
+
+  function remember(no: number, body: string): void {
+    bodies.set(no, body);
+    numbers.set(body, no);
+  }
+  function forgetAll(): void {
+    bodies.clear();
+    numbers.clear();
+  }
+  function bodyOf(no: number): string {
+    let body = bodies.get(no);
+    if (body === undefined) {
+      body = selectBody.get(no)?.[0] as string;
+      remember(no, body);
+    }
+    return body;
+  }
+
+  return {
+    begin() {
+      // After a rollback a number drawn in that step may come to stand for another text.
+      if (drawn || bodies.size > rememberedMax) forgetAll();
+      drawn = false;
+      deltas.clear();
+    },
+    bodyOf,
+    use(body) {
+      let no = numbers.get(body) ?? (selectNo.get(body)?.[0] as number | undefined);
+      if (no === undefined) {
+        no = counters.advance('policy', 1);
+        drawn = true;
+      }
+      remember(no, body);
+      deltas.set(no, (deltas.get(no) ?? 0) + 1);
+      return no;
+    },
+    release(no) {
+      deltas.set(no, (deltas.get(no) ?? 0) - 1);
+    },
+    flush() {
+      for (const [no, delta] of deltas) {
+        if (delta === 0) continue;
+        // Another process may have removed it as unused since it was remembered here.
+        if (Number(updateUses.run(delta, no).changes) === 0 && delta > 0) insert.run(no, bodyOf(no), delta);
+        if (delta < 0) removeUnused.run(no);
+      }
+    },
+  };
+}

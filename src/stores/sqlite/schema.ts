@@ -1,0 +1,133 @@
+/** The tables of a namespace, made and upgraded by numbered migrations. A migration that was released never changes. */
+import { LastoutError } from '../../core/errors.js';
+import { prepare, type SqliteDatabase, type Value } from './driver.js';
+import { isMissingTable } from './errors.js';
+
+/** Quoted names of a namespace's tables and indices. */
+export type Names = (name: string) => string;
+
+export function namesOf(namespace: string): Names {
+  if (namespace.toLowerCase() === 'sqlite') {
+    throw new LastoutError('INVALID_NAME', 'The namespace "sqlite" is kept by SQLite for itself; take another one.');
+  }
+  return (name) => `"${namespace}_${name}"`;
+}
+
+const first = (n: Names): string => `
+  create table ${n('jobs')} (
+    seq integer primary key, id text not null, type text not null, queue text not null,
+    priority integer not null, due_at integer not null, created_at integer not null, max_attempts integer not null,
+    policy integer not null, input text not null, subject text, key text, source text, rest text
+  ) strict;
+  create unique index ${n('jobs_id')} on ${n('jobs')} (id);
+  create index ${n('jobs_type')} on ${n('jobs')} (type, seq);
+  create index ${n('jobs_key')} on ${n('jobs')} (key, type, seq) where key is not null;
+  create index ${n('jobs_subject')} on ${n('jobs')} (subject, seq) where subject is not null;
+
+  create table ${n('pending')} (
+    place integer not null, type text not null, queue text not null, priority integer not null,
+    due_at integer not null, seq integer not null, slot text, xkey text, expires_at integer,
+    primary key (place, type, queue, priority, due_at, seq)
+  ) strict, without rowid;
+  create unique index ${n('pending_slot')} on ${n('pending')} (type, slot) where slot is not null;
+  create index ${n('pending_later')} on ${n('pending')} (due_at, seq) where place = 1;
+  create index ${n('pending_behind')} on ${n('pending')} (type, queue, xkey, priority, due_at, seq) where place = 2;
+  create index ${n('pending_expiry')} on ${n('pending')} (expires_at, seq) where expires_at is not null;
+
+  create table ${n('turns')} (
+    type text not null, queue text not null, xkey text not null, seq integer not null, primary key (type, queue, xkey)
+  ) strict, without rowid;
+
+  create table ${n('claims')} (
+    epoch integer primary key, owner text not null, at integer not null, max_stalls integer not null,
+    seqs text not null, due_at integer not null, ahead text not null, open integer not null
+  ) strict;
+  create index ${n('claims_due')} on ${n('claims')} (due_at, epoch);
+
+  create table ${n('done')} (
+    seq integer primary key, id text not null, type text not null, queue text not null,
+    priority integer not null, due_at integer not null, created_at integer not null, max_attempts integer not null,
+    policy integer not null, input text not null, subject text, key text, source text, rest text,
+    state integer not null, completed_at integer not null, started_at integer, attempts integer not null,
+    epoch integer not null, "left" integer, result text, keep_ms integer, keep_count integer, go_at integer
+  ) strict;
+  create unique index ${n('done_id')} on ${n('done')} (id);
+  create index ${n('done_state')} on ${n('done')} (state, seq);
+  create index ${n('done_type')} on ${n('done')} (type, state, seq);
+  create index ${n('done_subject')} on ${n('done')} (subject, seq) where subject is not null;
+  create index ${n('done_key')} on ${n('done')} (key, type, seq) where key is not null;
+  create index ${n('done_age')} on ${n('done')} (completed_at, seq) where keep_ms is null;
+  create index ${n('done_kept')} on ${n('done')} (completed_at, seq) where keep_ms is not null;
+  create index ${n('done_go')} on ${n('done')} (go_at, seq) where go_at is not null;
+  create index ${n('done_count')} on ${n('done')} (type, state, keep_count) where keep_count is not null;
+
+  create table ${n('tally')} (
+    queue text not null, state text not null, n integer not null, primary key (queue, state)
+  ) strict, without rowid;
+  create table ${n('events')} (no integer primary key, at integer not null, body text not null) strict;
+  create table ${n('lines')} (
+    seq integer not null, no integer not null, at integer not null, message text not null, fields text,
+    primary key (seq, no)
+  ) strict, without rowid;
+  create table ${n('tombs')} (
+    no integer primary key, id text not null unique, at integer not null, type text not null, print text not null,
+    epoch integer not null, "left" integer
+  ) strict;
+  create table ${n('queues')} (name text primary key) strict, without rowid;
+  create table ${n('policies')} (no integer primary key, body text not null, uses integer not null) strict;
+  create index ${n('policies_body')} on ${n('policies')} (body);
+  insert into ${n('meta')} (name, value) values ('seq', 0), ('epoch', 0), ('stored', 0), ('policy', 0);
+`;
+
+const migrations: readonly ((names: Names) => string)[] = [first];
+
+/** Brings the tables up to date, once: whoever comes second finds the work done, because the lock is taken first. */
+export function migrate(db: SqliteDatabase, namespace: string, where: string): void {
+  const names = namesOf(namespace);
+  if (readVersion(db, names, namespace, where) === migrations.length) return;
+  db.exec('begin immediate');
+  try {
+    const version = readVersion(db, names, namespace, where);
+    if (version === 0) createMeta(db, names, namespace);
+    for (const migration of migrations.slice(version)) db.exec(migration(names));
+    prepare(db, `update ${names('meta')} set value = ? where name = 'schema'`).run(migrations.length);
+    db.exec('commit');
+  } catch (error) {
+    if (db.isTransaction !== false) db.exec('rollback');
+    throw error;
+  }
+}
+
+function createMeta(db: SqliteDatabase, names: Names, namespace: string): void {
+  db.exec(`create table ${names('meta')} (name text primary key, value any) strict, without rowid`);
+  const put = prepare(db, `insert into ${names('meta')} (name, value) values (?, ?)`);
+  put.run('schema', 0);
+  put.run('namespace', namespace);
+}
+
+/** 0: a new file. */
+function readVersion(db: SqliteDatabase, names: Names, namespace: string, where: string): number {
+  const version = Number(readMeta(db, names, 'schema') ?? 0);
+  if (version > migrations.length) {
+    const message =
+      `${where} holds version ${version} of the tables of namespace "${namespace}", ` +
+      `and this lastout knows version ${migrations.length}: upgrade lastout.`;
+    throw new LastoutError('STORE_NEWER', message, { found: version, known: migrations.length });
+  }
+  // SQLite takes table names without regard to case, so "Mail" would silently work on the tables of "mail".
+  const owner = readMeta(db, names, 'namespace');
+  if (owner !== undefined && owner !== namespace) {
+    const message = `${where} has a namespace "${String(owner)}"; "${namespace}" differs from it only in case.`;
+    throw new LastoutError('INVALID_NAME', message);
+  }
+  return version;
+}
+
+function readMeta(db: SqliteDatabase, names: Names, name: string): Value | undefined {
+  try {
+    return prepare(db, `select value from ${names('meta')} where name = ?`).get(name)?.[0];
+  } catch (error) {
+    if (isMissingTable(error)) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,183 @@
+/** The SQLite store: one file, any number of processes on one machine. */
+import { stat } from 'node:fs/promises';
+import { LastoutError } from '../../core/errors.js';
+import type { ClaimRequest, Hint, StoreContext, StoreFactory } from '../../core/store.js';
+import { type LocalEngine, localStore } from '../local/store.js';
+import type { Transact } from '../local/tables.js';
+import { type Connection, type ConnectionOptions, openFile, useGiven } from './connection.js';
+import { prepare, type SqliteDatabase, single } from './driver.js';
+import { translate } from './errors.js';
+import { migrate } from './schema.js';
+import { createTables, type SqliteTables } from './tables.js';
+import { busyTimeoutMs } from './transact.js';
+
+export type SqliteSource =
+  /** A path, or `:memory:`. A new file is readable by its user alone. */
+  | { readonly file: string }
+  /** An open connection: it is used as it is and never closed. */
+  | { readonly db: SqliteDatabase };
+
+export interface SqliteOptions {
+  /** `full` (the default) survives power loss; `normal` is faster and may then lose the last moments. */
+  readonly synchronous?: 'full' | 'normal';
+}
+
+/** Options that tests shorten. */
+export interface SqliteTuning {
+  readonly lockWaitMs?: number;
+}
+
+const lockWaitMs = 10_000;
+
+export function sqliteStore(source: SqliteSource, options: SqliteOptions & SqliteTuning = {}): StoreFactory {
+  const settings: ConnectionOptions = {
+    synchronous: options.synchronous ?? 'full',
+    lockWaitMs: options.lockWaitMs ?? lockWaitMs,
+  };
+  let shared: Promise<Shared> | null = null;
+  let users = 0;
+
+  async function acquire(context: StoreContext): Promise<Shared> {
+    users += 1;
+    try {
+      shared ??= connect(source, settings, context);
+      return await shared;
+    } catch (error) {
+      await release();
+      throw error;
+    }
+  }
+  async function release(): Promise<void> {
+    users -= 1;
+    if (users > 0 || !shared) return;
+    const closing = shared;
+    shared = null;
+    const open = await closing.catch(() => null);
+    if (open && 'file' in source) open.connection.db.close();
+  }
+
+  return {
+    engine: 'sqlite',
+    async open(context) {
+      const { connection, namespaces } = await acquire(context);
+      try {
+        const opening = namespaces.get(context.namespace) ?? openNamespace(connection, context);
+        namespaces.set(context.namespace, opening);
+        return localStore(engineOf(connection, await opening, context, release), context);
+      } catch (error) {
+        namespaces.delete(context.namespace);
+        await release();
+        throw error;
+      }
+    },
+  };
+}
+
+interface Shared {
+  readonly connection: Connection;
+  readonly namespaces: Map<string, Promise<Namespace>>;
+}
+
+/** The tables of a namespace, and who listens to them in this process. */
+interface Namespace {
+  readonly tables: SqliteTables;
+  readonly listeners: Set<(hint: Hint) => void>;
+}
+
+async function connect(source: SqliteSource, settings: ConnectionOptions, context: StoreContext): Promise<Shared> {
+  const connection =
+    'file' in source ? await openFile(source.file, settings, context.system) : useGiven(source.db, settings);
+  return { connection, namespaces: new Map() };
+}
+
+function openNamespace({ db, where, line }: Connection, { namespace, system }: StoreContext): Promise<Namespace> {
+  return line.run(() => {
+    migrate(db, namespace, where);
+    return { tables: createTables(db, namespace, system.now), listeners: new Set() };
+  }, system);
+}
+
+/** What the local verbs need, and a look at what other processes did. */
+export interface SqliteEngine extends LocalEngine {
+  /** Whether another connection has committed something since the last call. */
+  changed(): boolean;
+}
+
+function engineOf(
+  connection: Connection,
+  { tables, listeners }: Namespace,
+  { system }: StoreContext,
+  release: () => Promise<void>,
+): SqliteEngine {
+  const { db, line, transactions } = connection;
+  const version = prepare(db, 'pragma data_version');
+  let seenVersion = version.get()![0];
+  let closed = false;
+
+  const step =
+    (kind: 'writing' | 'reading'): Transact =>
+    (work) =>
+      line.run(() => {
+        if (closed) throw new LastoutError('CLOSED', 'The store is closed.');
+        return transactions[kind](tables, () => work(tables));
+      }, system);
+
+  return {
+    engine: 'sqlite',
+    durability: connection.durability,
+    transact: step('writing'),
+    reading: step('reading'),
+    listeners,
+    quiet(request: ClaimRequest, now: number) {
+      if (closed) return null;
+      try {
+        return tables.quiet(request, now);
+      } catch {
+        return null; // locked or gone: the claim itself waits, or says why not
+      }
+    },
+    changed() {
+      const now = version.get()![0];
+      const moved = now !== seenVersion;
+      seenVersion = now;
+      return moved;
+    },
+    check: () => warningsOf(connection),
+    async close() {
+      if (closed) return;
+      closed = true;
+      await release();
+    },
+  };
+}
+
+interface Warning {
+  readonly code: string;
+  readonly message: string;
+}
+
+async function warningsOf({ db, where, path, inode }: Connection): Promise<readonly Warning[]> {
+  try {
+    single(db, 'select count(*) from sqlite_schema');
+  } catch (error) {
+    throw translate(error, where);
+  }
+  return path === null ? warningsOfGiven(db) : warningsOfFile(path, inode, where);
+}
+
+async function warningsOfFile(path: string, inode: number | null, where: string): Promise<readonly Warning[]> {
+  const found = await stat(path).catch(() => null);
+  if (found?.ino === inode) return [];
+  return [
+    { code: 'FILE_GONE', message: `${where} was moved or deleted while open: what is written now will be lost.` },
+  ];
+}
+
+function warningsOfGiven(db: SqliteDatabase): readonly Warning[] {
+  const timeout = Number(single(db, 'pragma busy_timeout') ?? 0);
+  if (timeout <= 4 * busyTimeoutMs) return [];
+  const message =
+    `The given SQLite connection has a busy_timeout of ${timeout} ms: while another process writes, ` +
+    'this one stands still for that long. Set it to 20 or less; lastout itself waits without stopping.';
+  return [{ code: 'BUSY_TIMEOUT', message }];
+}

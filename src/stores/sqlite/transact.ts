@@ -1,0 +1,110 @@
+/** Steps as transactions: taken at once where nobody is in the way, else waited for without stopping the process. */
+import { LastoutError } from '../../core/errors.js';
+import { pause, type System } from '../../core/system.js';
+import { prepare, type SqliteDatabase } from './driver.js';
+import { isBusy, translate } from './errors.js';
+
+/** The synchronous part of a wait: heartbeats stand still meanwhile. */
+export const busyTimeoutMs = 5;
+const waitMs = { least: 2, most: 25 } as const;
+
+/** Tries until it is not busy any more, in the order of the calls, or until the deadline. */
+export interface Line {
+  run<T>(attempt: () => T, system: System): Promise<T>;
+}
+
+export function createLine(where: string, deadlineMs: number): Line {
+  let waiting = 0;
+  let last: Promise<unknown> = Promise.resolve();
+
+  async function persist<T>(attempt: () => T, system: System, startedAt: number, isFirst: boolean): Promise<T> {
+    if (isFirst) await waitABit(system);
+    for (;;) {
+      try {
+        return attempt();
+      } catch (error) {
+        if (!isBusy(error)) throw translate(error, where);
+        if (system.monotonic() - startedAt >= deadlineMs) throw stillBusy(where, deadlineMs, error);
+      }
+      await waitABit(system);
+    }
+  }
+
+  return {
+    async run(attempt, system) {
+      const isFirst = waiting === 0;
+      if (isFirst) {
+        try {
+          return attempt();
+        } catch (error) {
+          if (!isBusy(error)) throw translate(error, where);
+        }
+      }
+      waiting += 1;
+      const startedAt = system.monotonic();
+      const mine = last.then(() => persist(attempt, system, startedAt, isFirst));
+      last = mine.then(
+        () => (waiting -= 1),
+        () => (waiting -= 1),
+      );
+      return mine;
+    },
+  };
+}
+
+function stillBusy(where: string, deadlineMs: number, cause: unknown): LastoutError {
+  const message =
+    `${where} was locked by another transaction for ${deadlineMs} ms. Nothing was written; ` +
+    'look for a program that holds a write transaction open.';
+  return new LastoutError('STORE_UNAVAILABLE', message, undefined, cause);
+}
+
+/** A caller awaits this, so it keeps the process alive. */
+function waitABit(system: System): Promise<void> {
+  return pause(system, waitMs.least + system.random() * (waitMs.most - waitMs.least), undefined, 'hold');
+}
+
+/** What a transaction does besides its work. */
+export interface StepFrame {
+  begin(): void;
+  flush(): void;
+}
+
+export interface Transactions {
+  /** Both run their work at once; busy errors come through, and then nothing has happened. */
+  writing<T>(frame: StepFrame, work: () => T): T;
+  reading<T>(frame: StepFrame, work: () => T): T;
+}
+
+export function createTransactions(db: SqliteDatabase): Transactions {
+  const begin = { writing: prepare(db, 'begin immediate'), reading: prepare(db, 'begin') };
+  const commit = prepare(db, 'commit');
+  const rollback = prepare(db, 'rollback');
+
+  function run<T>(kind: 'writing' | 'reading', frame: StepFrame, work: () => T): T {
+    begin[kind].run();
+    try {
+      frame.begin();
+      const value = work();
+      frame.flush();
+      commit.run();
+      return value;
+    } catch (error) {
+      undo();
+      throw error;
+    }
+  }
+  /** Some errors, such as a full disk, have ended the transaction already. */
+  function undo(): void {
+    if (db.isTransaction === false) return;
+    try {
+      rollback.run();
+    } catch {
+      // No transaction is open: what the error that brought us here has done already.
+    }
+  }
+  return {
+    writing: (frame, work) => run('writing', frame, work),
+    reading: (frame, work) => run('reading', frame, work),
+  };
+}
