@@ -1,0 +1,55 @@
+/** lastout: the job queue that leaves nothing behind. */
+import { slotsOn, type SlotOptions, type Slots } from './core/slots.js';
+import { closeOnSignalsWith, type SignalOptions } from './lifecycle/signals.js';
+import type { Queue } from './surface.js';
+import { createSystem } from './system.js';
+
+export {
+  type Context,
+  type Definition,
+  defineJob,
+  handle,
+  type JobType,
+  type StandardSchema,
+} from './core/definition.js';
+export type { Duration } from './core/duration.js';
+export { BackpressureError, type Code, LastoutError } from './core/errors.js';
+export {
+  type Backoff,
+  deduplicationStrategies,
+  type DeduplicationStrategy,
+  type FinishedState,
+  type Job,
+  type JobError,
+  type JobEvent,
+  type JobOptions,
+  type Keep,
+  type KeepRule,
+  type Logger,
+  type Page,
+  type Progress,
+  type State,
+} from './core/job.js';
+export type { Json } from './core/json.js';
+export { cancel, fail, type Outcome, snooze } from './core/outcome.js';
+export type { SlotOptions, Slots } from './core/slots.js';
+export type { SweepReport } from './lifecycle/sweeper.js';
+export { open } from './open.js';
+export type { StoreFactory } from './open-store.js';
+export type { Act, Acted } from './queue/acts.js';
+export type { Filter, Which } from './queue/filter.js';
+export type { Health, QueueStats, Stats } from './queue/stats.js';
+export { memoryStore } from './stores/memory/store.js';
+export type { Enqueued, OpenOptions, Queue, WorkerHandle as Worker } from './surface.js';
+export type { WorkOptions } from './worker/options.js';
+export type { StopReport } from './worker/stop.js';
+
+/** At most `maxConcurrent` at once and `maxWaiting` in line; one more is refused with BackpressureError "Queue is full". */
+export function createSlots(options: SlotOptions): Slots {
+  return slotsOn(createSystem(), options);
+}
+
+/** Closes the queue on SIGTERM or SIGINT, and keeps the process alive until then. A second signal ends it at once. */
+export function closeOnSignals(queue: Queue, options?: SignalOptions): Disposable {
+  return closeOnSignalsWith(createSystem(), queue, options);
+}

@@ -1,0 +1,262 @@
+/** Opens a queue: finds the store, wires queue, worker and lifecycle, and closes them in order. */
+import { detailsOf, type JobType, type TypeDetails } from './core/definition.js';
+import { type Duration, show, toMs } from './core/duration.js';
+import { LastoutError } from './core/errors.js';
+import type { Job, JobOptions, Logger } from './core/job.js';
+import { toJob } from './core/job-view.js';
+import { checkName } from './core/names.js';
+import { type CleanupPolicy, defaults } from './core/policy.js';
+import type { NewJob, Store, StoredJob } from './core/store.js';
+import type { System } from './core/system.js';
+import { refuseUnknown } from './core/unknown-option.js';
+import { createSweeper, type Sweeper } from './lifecycle/sweeper.js';
+import { openStore, type StoreFactory } from './open-store.js';
+import { actsOn } from './queue/acts.js';
+import { gatherer, refusal } from './queue/gather.js';
+import { jobMaker, lookUp, type TypeBook } from './queue/new-job.js';
+import { healthOf, statsOf } from './queue/stats.js';
+import { watchOn } from './queue/watch.js';
+import { createSystem } from './system.js';
+import type { Enqueued, OpenOptions, Queue, WorkerHandle } from './surface.js';
+import { readWorkOptions, type WorkOptions } from './worker/options.js';
+import type { StopReport } from './worker/stop.js';
+import { Worker } from './worker/worker.js';
+
+const openOptionNames = ['cleanup', 'types', 'namespace', 'logger', 'clock'];
+const batchMax = 1_000;
+
+/** Several queues may share one store instance; closing a queue does not empty the store. */
+export async function open(where: string | StoreFactory, options: OpenOptions = {}): Promise<Queue> {
+  refuseUnknown(options, openOptionNames, 'The options of open');
+  const system = createSystem(options.clock);
+  const logger = options.logger ?? silent;
+  const namespace = options.namespace === undefined ? 'lastout' : checkName(options.namespace, 'namespace');
+  const book: TypeBook = { known: bookOf(options.types ?? []), closed: options.types !== undefined };
+  const asked = options.cleanup ?? {};
+  const cleanup = readCleanup(
+    asked,
+    typeof where === 'string' ? where.startsWith('memory:') : where?.engine === 'memory',
+  );
+  const store = await openStore(where, { system, namespace, maxStoredJobs: cleanup.maxStoredJobs });
+  const sweeper = createSweeper(store, system, logger, cleanup);
+  sweeper.startPeriodicCleanup();
+  return createQueue({ store, system, logger, book, cleanup, sweeper });
+}
+
+interface Parts {
+  readonly store: Store;
+  readonly system: System;
+  readonly logger: Logger;
+  readonly book: TypeBook;
+  readonly cleanup: CleanupPolicy;
+  readonly sweeper: Sweeper;
+}
+
+function createQueue(parts: Parts): Queue {
+  const { store, system, logger, book, cleanup, sweeper } = parts;
+  const maker = jobMaker(book, system, logger);
+  const gather = gatherer(store);
+  const acts = actsOn(store, system, cleanup);
+  const watch = watchOn(store, system, logger, acts.get);
+  const workers = new Set<Worker>();
+  let closed: Promise<StopReport> | null = null;
+
+  function checkOpen(): void {
+    if (closed) throw new LastoutError('CLOSED', 'This queue is closed; open it again.');
+  }
+  /** Every call on a closed queue is refused in the same words. */
+  const whileOpen =
+    <A extends unknown[], T>(call: (...args: A) => Promise<T>) =>
+    async (...args: A): Promise<T> => {
+      checkOpen();
+      return call(...args);
+    };
+
+  async function enqueue(type: unknown, input: unknown, options?: JobOptions): Promise<Enqueued> {
+    checkOpen();
+    const made = maker.make(type, input, options);
+    const inserted = await gather.add(made instanceof Promise ? await made : made);
+    const refused = refusal(inserted);
+    if (refused) throw refused;
+    if (inserted.outcome === 'skipped')
+      logger.debug('Skipping duplicate job', { type: typeName(type), existingJobId: inserted.id });
+    return inserted as Enqueued;
+  }
+
+  async function enqueueMany(
+    jobs: readonly { type: unknown; input: unknown; options?: JobOptions }[],
+  ): Promise<readonly Enqueued[]> {
+    checkOpen();
+    const isList: boolean = Array.isArray(jobs);
+    if (!isList || jobs.length < 1 || jobs.length > batchMax) {
+      throw new LastoutError(
+        'BATCH_SIZE',
+        `enqueueMany got ${isList ? `${jobs.length} jobs` : show(jobs)}; give a list of 1 to ${batchMax}.`,
+      );
+    }
+    const made = jobs.map(({ type, input, options }, index) => atIndex(index, () => maker.make(type, input, options)));
+    // Without an asynchronous schema the batch goes out in this very turn, so that the order of calls is kept.
+    const isReady = (job: NewJob | Promise<NewJob>): job is NewJob => !(job instanceof Promise);
+    const ready = made.every(isReady) ? made : await Promise.all(made.map(async (job) => job));
+    const inserted = await gather.addAll(ready);
+    inserted.forEach(({ id, outcome }, index) => {
+      if (outcome === 'skipped')
+        logger.debug('Skipping duplicate job', { type: ready[index]!.type, existingJobId: id });
+    });
+    return inserted as readonly Enqueued[];
+  }
+
+  async function work(types: readonly JobType<unknown, unknown>[], options?: WorkOptions): Promise<WorkerHandle> {
+    checkOpen();
+    const runnable = runnableTypes(types);
+    for (const [name, details] of runnable) if (!book.closed || book.known.has(name)) book.known.set(name, details);
+    const worker = new Worker({
+      store,
+      system,
+      logger,
+      types: runnable,
+      settings: readWorkOptions(options),
+      toJob: (stored: StoredJob): Job => toJob(stored, cleanup),
+    });
+    workers.add(worker);
+    const stop = (how: { grace?: Duration } = {}): Promise<StopReport> =>
+      worker.stop(readGrace(how)).finally(() => workers.delete(worker));
+    return {
+      id: worker.id,
+      get running() {
+        return worker.running;
+      },
+      stop,
+      [Symbol.asyncDispose]: async () => void (await stop()),
+    };
+  }
+
+  /** Workers first, while the store still answers; then what is under way; the store last. */
+  async function shutDown(graceMs: number): Promise<StopReport> {
+    const stopping = [...workers].map((worker) => worker.stop(graceMs));
+    const reports = await Promise.all(stopping);
+    await gather.settled();
+    watch.stop();
+    await sweeper.stop();
+    await store.close();
+    return {
+      finished: reports.reduce((sum, report) => sum + report.finished, 0),
+      handedBack: reports.flatMap((report) => report.handedBack),
+      abandoned: reports.flatMap((report) => report.abandoned),
+    };
+  }
+  const close = (options: { grace?: Duration } = {}): Promise<StopReport> => {
+    const graceMs = readGrace(options);
+    closed ??= shutDown(graceMs);
+    return closed;
+  };
+
+  return {
+    enqueue,
+    enqueueMany,
+    work,
+    get: whileOpen(acts.get),
+    find: whileOpen(acts.find),
+    logs: whileOpen(acts.logs),
+    cancel: whileOpen(async (...args) => acts.cancel(...args)),
+    retry: whileOpen(async (...args) => acts.retry(...args)),
+    remove: whileOpen(async (...args) => acts.remove(...args)),
+    reschedule: whileOpen(async (...args) => acts.reschedule(...args)),
+    stats: whileOpen(async () => statsOf(await store.tally(cleanup))),
+    health: async () =>
+      healthOf(store, { closed: closed !== null, workers: [...workers], lastSweepAt: sweeper.lastSweepAt }),
+    pause: whileOpen(async (queue?: string) => store.pause(queueName(queue), true)),
+    resume: whileOpen(async (queue?: string) => store.pause(queueName(queue), false)),
+    wait: whileOpen(watch.wait),
+    events(options) {
+      checkOpen();
+      return watch.events(options);
+    },
+    on(name, listener) {
+      checkOpen();
+      return watch.on(name, listener);
+    },
+    startPeriodicCleanup: () => sweeper.startPeriodicCleanup(),
+    stopPeriodicCleanup: () => sweeper.stopPeriodicCleanup(),
+    sweep: whileOpen(() => sweeper.sweep()),
+    close,
+    [Symbol.asyncDispose]: async () => void (await close()),
+  };
+
+  function runnableTypes(types: readonly JobType<unknown, unknown>[]): Map<string, TypeDetails> {
+    if (!Array.isArray(types) || types.length === 0)
+      throw new LastoutError('TYPE_REQUIRED', 'work needs a list of job types with code.');
+    const runnable = new Map<string, TypeDetails>();
+    for (const type of types) {
+      const details = lookUp(book, type);
+      if (!details.run)
+        throw new LastoutError(
+          'UNKNOWN_TYPE',
+          `Job type "${details.name}" has no code; give it run, or wrap it with handle(type, run).`,
+        );
+      if (runnable.has(details.name))
+        throw new LastoutError('INVALID_NAME', `Job type "${details.name}" is given twice to work.`);
+      runnable.set(details.name, details);
+    }
+    return runnable;
+  }
+}
+
+function atIndex<T>(index: number, make: () => T): T {
+  const blame = (error: unknown): never => {
+    if (error instanceof LastoutError)
+      throw new LastoutError(error.code, `Job ${index}: ${error.message}`, { ...error.details, index });
+    throw error;
+  };
+  try {
+    const made = make();
+    return made instanceof Promise ? (made.catch(blame) as T) : made;
+  } catch (error) {
+    return blame(error);
+  }
+}
+
+function bookOf(types: readonly JobType<unknown, unknown>[]): Map<string, TypeDetails> {
+  return new Map(types.map((type) => [detailsOf(type).name, detailsOf(type)]));
+}
+
+function typeName(type: unknown): unknown {
+  return typeof type === 'string' ? type : detailsOf(type).name;
+}
+
+function queueName(queue: string | undefined): string | null {
+  return queue === undefined ? null : checkName(queue, 'queue');
+}
+
+function readGrace(options: { grace?: Duration }): number {
+  refuseUnknown(options, ['grace'], 'The options of close and stop');
+  return options.grace === undefined ? defaults.graceMs : toMs(options.grace, 'grace');
+}
+
+function readCleanup(asked: NonNullable<OpenOptions['cleanup']>, inMemory: boolean): CleanupPolicy {
+  refuseUnknown(
+    asked,
+    ['maxStoredJobs', 'jobRetentionMs', 'cleanupIntervalMs', 'useCompletedTime'],
+    'The cleanup options',
+  );
+  const { maxStoredJobs = inMemory ? 1_000 : Number.POSITIVE_INFINITY, useCompletedTime = true } = asked;
+  if (maxStoredJobs !== Number.POSITIVE_INFINITY && !(Number.isInteger(maxStoredJobs) && maxStoredJobs >= 0)) {
+    throw new LastoutError(
+      'INVALID_RETENTION',
+      `maxStoredJobs is ${show(maxStoredJobs)}; give a whole number from 0, or Infinity.`,
+    );
+  }
+  if (typeof useCompletedTime !== 'boolean')
+    throw new LastoutError('INVALID_RETENTION', `useCompletedTime is ${show(useCompletedTime)}; give true or false.`);
+  const jobRetentionMs = toMs(asked.jobRetentionMs ?? defaults.jobRetentionMs, 'jobRetentionMs', 'INVALID_RETENTION');
+  const cleanupIntervalMs = toMs(
+    asked.cleanupIntervalMs ?? defaults.cleanupIntervalMs,
+    'cleanupIntervalMs',
+    'INVALID_RETENTION',
+  );
+  if (cleanupIntervalMs < 1)
+    throw new LastoutError('INVALID_RETENTION', 'cleanupIntervalMs is 0; give at least one millisecond.');
+  return { maxStoredJobs, jobRetentionMs, cleanupIntervalMs, useCompletedTime };
+}
+
+const silent: Logger = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };

@@ -1,0 +1,119 @@
+/** What an operator does with jobs by hand: cancel, retry, remove, reschedule; and looking them up. */
+import { show } from '../core/duration.js';
+import { LastoutError } from '../core/errors.js';
+import { type FinishedState, finishedStates, type Job, type JobOptions, type Page, type State } from '../core/job.js';
+import { toJob } from '../core/job-view.js';
+import { checkId } from '../core/names.js';
+import { checkPriority, readWhen } from '../core/options.js';
+import type { CleanupPolicy } from '../core/policy.js';
+import type { JobFilter, Move, MoveOutcome, Store } from '../core/store.js';
+import type { System } from '../core/system.js';
+import { storable } from '../core/thrown.js';
+import { refuseUnknown } from '../core/unknown-option.js';
+import { type Filter, noFilter, readFilter, readWhich, type Which } from './filter.js';
+
+export interface Act {
+  reason?: string;
+  force?: boolean;
+  dryRun?: boolean;
+  cursor?: string;
+}
+
+/** At most 1,000 items a call; `next` goes on as `cursor`. */
+export interface Acted<O extends string> {
+  readonly matched: number;
+  readonly items: readonly { readonly id: string; readonly outcome: O; readonly newId?: string }[];
+  readonly next: string | null;
+}
+
+const itemsMax = 1_000;
+const pageMax = 200;
+const pageDefault = 50;
+const reasonBytesMax = 1_024;
+
+export function actsOn(store: Store, system: System, cleanup: CleanupPolicy) {
+  /** By filter, an act looks only at the states it can change; by id, it answers for every job named. */
+  async function act<O extends MoveOutcome>(
+    which: Which,
+    verb: string,
+    acting: readonly State[],
+    options: Act | undefined,
+    move: Move,
+  ): Promise<Acted<O>> {
+    refuseUnknown(options, ['reason', 'force', 'dryRun', 'cursor'], `The options of ${verb}`);
+    const asked = readWhich(which, verb);
+    const filter: JobFilter = asked.ids === null && asked.states === null ? { ...asked, states: acting } : asked;
+    const { items, next } = await store.move({
+      filter,
+      move,
+      dryRun: options?.dryRun ?? false,
+      cursor: options?.cursor ?? null,
+      limit: itemsMax,
+    });
+    return { matched: items.length, items: items as Acted<O>['items'], next };
+  }
+
+  return {
+    cancel(which: Which, options?: Act): Promise<Acted<'cancelled' | 'requested' | `already:${FinishedState}`>> {
+      const reason = storable(options?.reason ?? 'Cancelled', reasonBytesMax);
+      return act(which, 'cancel', ['pending', 'processing'], options, {
+        kind: 'cancel',
+        reason,
+        force: options?.force ?? false,
+      });
+    },
+    retry(which: Which, options?: Act): Promise<Acted<'retried' | 'skipped' | 'not_finished'>> {
+      const newIds = Array.from({ length: typeof which === 'string' ? 1 : itemsMax }, () => system.id());
+      return act(which, 'retry', finishedStates, options, { kind: 'retry', newIds });
+    },
+    remove(which: Which, options?: Act): Promise<Acted<'removed' | 'held' | 'not_finished'>> {
+      return act(which, 'remove', ['pending', 'processing', ...finishedStates], options, {
+        kind: 'remove',
+        force: options?.force ?? false,
+      });
+    },
+    reschedule(
+      which: Which,
+      to: Pick<JobOptions, 'delay' | 'runAt' | 'priority'>,
+    ): Promise<Acted<'moved' | 'not_pending'>> {
+      refuseUnknown(to, ['delay', 'runAt', 'priority'], 'The new time of reschedule');
+      const when = readWhen(to) ?? null;
+      const priority = to.priority === undefined ? null : checkPriority(to.priority);
+      if (when === null && priority === null)
+        throw new LastoutError(
+          'INVALID_DELAY',
+          'reschedule needs a delay, a runAt or a priority; run now is { delay: 0 }.',
+        );
+      return act(which, 'reschedule', ['pending'], undefined, { kind: 'reschedule', when, priority });
+    },
+    async get(id: string): Promise<Job | null> {
+      const { jobs } = await store.find({ filter: { ...noFilter, ids: [checkId(id)] }, cursor: null, limit: 1 });
+      return jobs[0] ? toJob(jobs[0], cleanup) : null;
+    },
+    async find(filter: Filter & { limit?: number; cursor?: string } = {}): Promise<Page<Job>> {
+      const limit = checkLimit(filter.limit);
+      const { jobs, next } = await store.find({
+        filter: readFilter(filter, ['limit', 'cursor']),
+        cursor: filter.cursor ?? null,
+        limit,
+      });
+      return { items: jobs.map((job) => toJob(job, cleanup)), next };
+    },
+    async logs(id: string): Promise<readonly { at: Date; message: string; fields: object | null }[]> {
+      const lines = await store.read({ log: 'job', id: checkId(id) });
+      return lines.map(({ at, message, fields }) => ({
+        at: new Date(at),
+        message,
+        fields: fields === null ? null : (JSON.parse(fields) as object),
+      }));
+    },
+  };
+}
+
+function checkLimit(limit: unknown): number {
+  if (limit === undefined) return pageDefault;
+  if (!Number.isInteger(limit) || (limit as number) < 1 || (limit as number) > pageMax) {
+    throw new LastoutError('INVALID_LIMIT', `limit is ${show(limit)}; give a whole number from 1 to ${pageMax}.`);
+  }
+  return limit as number;
+}

@@ -1,0 +1,139 @@
+/** From a caller's words to a job that a store can take: the type is looked up, the input checked, the options merged. */
+import { bareType, detailsOf, type StandardSchema, type TypeDetails } from '../core/definition.js';
+import { show } from '../core/duration.js';
+import { LastoutError } from '../core/errors.js';
+import type { JobOptions, Logger } from '../core/job.js';
+import { toStoredText } from '../core/json.js';
+import { checkKey, checkName, checkSubject } from '../core/names.js';
+import { type OptionValues, policyText, readDeduplicationKey, readOptions } from '../core/options.js';
+import { defaults } from '../core/policy.js';
+import type { NewJob } from '../core/store.js';
+import type { System } from '../core/system.js';
+
+/** The types this queue has met: given at `open`, or worked on since. */
+export interface TypeBook {
+  readonly known: Map<string, TypeDetails>;
+  /** Names outside the book are refused. */
+  readonly closed: boolean;
+}
+
+export interface JobMaker {
+  make(type: unknown, input: unknown, options: JobOptions | undefined): NewJob | Promise<NewJob>;
+}
+
+export function jobMaker(book: TypeBook, system: System, logger: Logger): JobMaker {
+  return {
+    make(type, input, options) {
+      const details = lookUp(book, type);
+      const given = options === undefined ? {} : readOptions(options, 'The options of enqueue');
+      const checked = details.schema ? validate(details.schema, input, details.name) : input;
+      if (checked instanceof Promise) return checked.then((value) => build(details, value, given, system, logger));
+      return build(details, checked, given, system, logger);
+    },
+  };
+}
+
+export function lookUp(book: TypeBook, type: unknown): TypeDetails {
+  if (type === undefined || type === null || type === '')
+    throw new LastoutError('TYPE_REQUIRED', 'The job type is missing; give a definition or a name.');
+  if (typeof type !== 'string') {
+    const details = detailsOf(type);
+    if (book.closed && !book.known.has(details.name)) throw unknownType(book, details.name);
+    return details;
+  }
+  const known = book.known.get(type);
+  if (known) return known;
+  if (book.closed) throw unknownType(book, type);
+  return bareType(checkName(type, 'The job type'));
+}
+
+function unknownType(book: TypeBook, name: string): LastoutError {
+  return new LastoutError(
+    'UNKNOWN_TYPE',
+    `There is no job type ${show(name)} here; the types given to open are ${[...book.known.keys()].join(', ') || '(none)'}.`,
+  );
+}
+
+interface StandardResult {
+  readonly value?: unknown;
+  readonly issues?: readonly {
+    readonly message: string;
+    readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[];
+  }[];
+}
+
+function validate(schema: StandardSchema<unknown, unknown>, input: unknown, name: string): unknown {
+  const result = schema['~standard'].validate(input) as StandardResult | Promise<StandardResult>;
+  return result instanceof Promise ? result.then((late) => valueOf(late, name)) : valueOf(result, name);
+}
+
+function valueOf(result: StandardResult, name: string): unknown {
+  if (!result.issues) return result.value;
+  const issues = result.issues.slice(0, 10).map(({ message, path }) => {
+    const keys = (path ?? []).map((part) => String(typeof part === 'object' ? part.key : part));
+    return { path: keys.join('.'), message };
+  });
+  const text = issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ');
+  throw new LastoutError('INVALID_INPUT', `The input of "${name}" was refused: ${text}`, { issues });
+}
+
+function build(details: TypeDetails, input: unknown, given: OptionValues, system: System, logger: Logger): NewJob {
+  const base = details.values;
+  const text = toStoredText(input, 'input');
+  const ttlMs = given.ttlMs ?? base.ttlMs ?? null;
+  const when = given.when ?? base.when ?? { inMs: 0 };
+  checkDueBeforeTtl(when, ttlMs, system, logger, details.name);
+  const ownPolicy = given.backoff !== undefined || given.timeoutMs !== undefined || given.keep !== undefined;
+  return {
+    id: given.id ?? system.id(),
+    idGiven: given.id !== undefined,
+    type: details.name,
+    queue: given.queue ?? base.queue ?? defaults.queue,
+    priority: given.priority ?? base.priority ?? defaults.priority,
+    when,
+    ttlMs,
+    maxAttempts: given.attempts ?? base.attempts ?? defaults.attempts,
+    subject: given.subject ?? perInput(details, 'subject', input, checkSubject) ?? base.subject ?? null,
+    key:
+      given.deduplicationKey !== undefined
+        ? given.deduplicationKey
+        : (perInput(details, 'deduplicationKey', input, readDeduplicationKey) ?? base.deduplicationKey ?? null),
+    exclusiveKey:
+      given.exclusiveKey ??
+      perInput(details, 'exclusiveKey', input, (key) => checkKey(key, 'exclusiveKey')) ??
+      base.exclusiveKey ??
+      null,
+    deduplication: given.deduplication ?? base.deduplication ?? 'none',
+    source: given.source ?? base.source ?? null,
+    metadata: given.metadata ?? base.metadata ?? null,
+    policy: ownPolicy ? policyText({ ...base, ...given }) : details.policy,
+    input: text,
+  };
+}
+
+function perInput<T>(
+  details: TypeDetails,
+  name: 'subject' | 'deduplicationKey' | 'exclusiveKey',
+  input: unknown,
+  check: (value: unknown) => T,
+): T | undefined {
+  const derive = details.perInput[name];
+  return derive && check(derive(input as never));
+}
+
+function checkDueBeforeTtl(
+  when: NewJob['when'],
+  ttlMs: number | null,
+  system: System,
+  logger: Logger,
+  type: string,
+): void {
+  const inMs = 'inMs' in when ? when.inMs : when.at - system.now();
+  if (inMs < 0) logger.debug('runAt is in the past: due now', { type, lateByMs: -inMs });
+  if (ttlMs !== null && inMs >= ttlMs) {
+    throw new LastoutError(
+      'TTL_BEFORE_DUE',
+      `ttl is ${ttlMs} ms, but the job is due only in ${inMs} ms; it would expire before it could start.`,
+    );
+  }
+}

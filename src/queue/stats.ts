@@ -1,0 +1,78 @@
+/** Stats and health as users read them. */
+import type { Durability, Engine, QueueTally, Store, Tally } from '../core/store.js';
+import { describeThrown } from '../core/thrown.js';
+
+/** `delayed` is the part of `pending` that is not due yet, `stalled` the part of `processing` whose claim has lapsed. */
+export type QueueStats = Omit<QueueTally, 'queue'>;
+
+export interface Stats {
+  readonly total: QueueStats;
+  readonly queues: { readonly [queue: string]: QueueStats };
+  /** What should be gone and is not; its good value is 0. */
+  readonly leftBehind: number;
+}
+
+export interface Health {
+  readonly ok: boolean;
+  readonly store: Engine;
+  readonly durability: Durability;
+  readonly warnings: readonly { code: string; message: string }[];
+  readonly lastSweepAt: Date | null;
+}
+
+const counted = ['pending', 'delayed', 'processing', 'stalled', 'completed', 'failed', 'cancelled', 'expired'] as const;
+
+export function statsOf({ queues, overdue }: Tally): Stats {
+  const total = {
+    pending: 0,
+    delayed: 0,
+    processing: 0,
+    stalled: 0,
+    completed: 0,
+    failed: 0,
+    cancelled: 0,
+    expired: 0,
+    paused: false,
+    oldestDueAgeMs: null as number | null,
+  };
+  const byName: { [queue: string]: QueueStats } = {};
+  for (const { queue, ...stats } of queues) {
+    byName[queue] = stats;
+    for (const name of counted) total[name] += stats[name];
+    if (stats.oldestDueAgeMs !== null) total.oldestDueAgeMs = Math.max(total.oldestDueAgeMs ?? 0, stats.oldestDueAgeMs);
+  }
+  total.paused = queues.length > 0 && queues.every((queue) => queue.paused);
+  return { total, queues: byName, leftBehind: total.stalled + overdue };
+}
+
+interface WatchedWorker {
+  readonly id: string;
+  readonly isFailing: boolean;
+  readonly stuck: ReadonlySet<{ readonly id: string }>;
+}
+
+export async function healthOf(
+  store: Store,
+  seen: { closed: boolean; workers: readonly WatchedWorker[]; lastSweepAt: Date | null },
+): Promise<Health> {
+  const warnings: { code: string; message: string }[] = [];
+  let ok = !seen.closed;
+  if (seen.closed) warnings.push({ code: 'CLOSED', message: 'The queue is closed.' });
+  else {
+    try {
+      warnings.push(...(await store.check()));
+    } catch (error) {
+      ok = false;
+      warnings.push({ code: 'STORE_UNAVAILABLE', message: describeThrown(error).message });
+    }
+  }
+  for (const { id, isFailing, stuck } of seen.workers) {
+    if (isFailing) {
+      ok = false;
+      warnings.push({ code: 'WORKER_FAILING', message: `Worker ${id} gets no answer from the store.` });
+    }
+    for (const run of stuck)
+      warnings.push({ code: 'STUCK_HANDLER', message: `The handler of job ${run.id} ignores its abort signal.` });
+  }
+  return { ok, store: store.engine, durability: store.durability, warnings, lastSweepAt: seen.lastSweepAt };
+}

@@ -1,0 +1,171 @@
+/** Watching what happens: the event log as an async iterable, listeners by name, and waiting for one job. */
+import { type Duration, toMs } from '../core/duration.js';
+import { LastoutError } from '../core/errors.js';
+import type { Job, JobEvent, Logger } from '../core/job.js';
+import { checkId } from '../core/names.js';
+import type { EventRecord, Store } from '../core/store.js';
+import { pause, type System } from '../core/system.js';
+import { describeThrown } from '../core/thrown.js';
+import { refuseUnknown } from '../core/unknown-option.js';
+
+const pageSize = 500;
+/** Other processes write to the same log; this is how soon their events are seen. */
+const pollMs = 100;
+
+export interface EventOptions {
+  after?: string;
+  subject?: string;
+  type?: string;
+  signal?: AbortSignal;
+}
+
+export interface Watch {
+  events(options?: EventOptions): AsyncIterable<JobEvent>;
+  on(name: JobEvent['name'], listener: (event: JobEvent) => void): () => void;
+  wait(id: string, options?: { timeout?: Duration; signal?: AbortSignal }): Promise<Job>;
+  stop(): void;
+}
+
+export function watchOn(store: Store, system: System, logger: Logger, get: (id: string) => Promise<Job | null>): Watch {
+  const listeners = new Map<JobEvent['name'], Set<(event: JobEvent) => void>>();
+  const sleepers = new Set<() => void>();
+  let reader: AbortController | null = null;
+  let closed = false;
+  let hints = 0;
+  const unsubscribe = store.subscribe((hint) => {
+    if (hint.kind !== 'events') return;
+    hints += 1;
+    for (const wake of sleepers) wake();
+  });
+
+  /** Until the log may have grown since `seen` hints: a hint in this process, the poll for others. */
+  function untilMore(seen: number, signal: AbortSignal | undefined, hold?: 'hold'): Promise<void> {
+    return new Promise((resolve) => {
+      if (hints !== seen || signal?.aborted || closed) return resolve();
+      const done = (): void => {
+        sleepers.delete(done);
+        callOff();
+        signal?.removeEventListener('abort', done);
+        resolve();
+      };
+      const callOff = system.timer(pollMs, done, hold);
+      sleepers.add(done);
+      signal?.addEventListener('abort', done, { once: true });
+    });
+  }
+
+  async function* follow(start: string, options: EventOptions, hold?: 'hold'): AsyncGenerator<JobEvent> {
+    let after = start;
+    const over = (): boolean => options.signal?.aborted === true || closed;
+    while (!over()) {
+      const seen = hints;
+      const page = await store.read({ log: 'events', after, limit: pageSize });
+      if (page.reset)
+        throw new LastoutError(
+          'INVALID_CURSOR',
+          'The event log no longer reaches back to this cursor: read the current state with find, then follow from now on.',
+          { reset: true },
+        );
+      after = page.cursor;
+      for (const event of page.events) {
+        if (over()) return;
+        if (concerns(event, options)) yield toEvent(event);
+      }
+      if (page.events.length === 0) await untilMore(seen, options.signal, hold);
+    }
+  }
+  async function start(after: string | undefined): Promise<string> {
+    return after ?? (await store.read({ log: 'events', after: null, limit: 1 })).cursor;
+  }
+
+  /** One reader serves all listeners, and lives as long as there are any. */
+  async function pump(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted && !closed) {
+      try {
+        for await (const event of follow(await start(undefined), { signal })) deliver(event);
+      } catch (error) {
+        if (signal.aborted || closed) return;
+        logger.warn('Reading the event log failed; it goes on from now', { error: describeThrown(error).message });
+        await untilMore(hints, signal);
+      }
+    }
+  }
+  function stopReading(): void {
+    reader?.abort();
+    reader = null;
+  }
+  function deliver(event: JobEvent): void {
+    for (const listener of listeners.get(event.name) ?? []) {
+      try {
+        listener(event);
+      } catch (error) {
+        logger.error('An event listener threw', { event: event.name, error: describeThrown(error).message });
+      }
+    }
+  }
+
+  return {
+    events(options = {}) {
+      refuseUnknown(options, ['after', 'subject', 'type', 'signal'], 'The options of events');
+      const from = start(options.after);
+      from.catch(() => undefined); // reported by the first read
+      return {
+        async *[Symbol.asyncIterator]() {
+          yield* follow(await from, options, 'hold');
+        },
+      };
+    },
+    on(name, listener) {
+      const set = listeners.get(name) ?? new Set();
+      listeners.set(name, set.add(listener));
+      if (!reader) {
+        reader = new AbortController();
+        void pump(reader.signal);
+      }
+      return () => {
+        set.delete(listener);
+        if (set.size === 0 && listeners.get(name) === set) listeners.delete(name);
+        if (listeners.size === 0) stopReading();
+      };
+    },
+    async wait(id, options = {}) {
+      refuseUnknown(options, ['timeout', 'signal'], 'The options of wait');
+      checkId(id);
+      const until =
+        options.timeout === undefined
+          ? Number.POSITIVE_INFINITY
+          : system.monotonic() + toMs(options.timeout, 'timeout');
+      for (;;) {
+        options.signal?.throwIfAborted();
+        const seen = hints;
+        const job = await get(id);
+        if (!job) throw new LastoutError('JOB_NOT_FOUND', `There is no job ${id}.`);
+        if (job.state !== 'pending' && job.state !== 'processing') return job;
+        if (closed) throw new LastoutError('CLOSED', 'The queue was closed while waiting.');
+        const left = until - system.monotonic();
+        if (left <= 0)
+          throw new LastoutError('WAIT_TIMEOUT', `Job ${id} is still ${job.state} after ${String(options.timeout)}.`, {
+            state: job.state,
+          });
+        await Promise.race([
+          untilMore(seen, options.signal, 'hold'),
+          ...(left < pollMs ? [pause(system, left, undefined, 'hold')] : []),
+        ]);
+      }
+    },
+    stop() {
+      closed = true;
+      unsubscribe();
+      listeners.clear();
+      for (const wake of sleepers) wake();
+    },
+  };
+}
+
+function concerns(event: EventRecord, { subject, type }: EventOptions): boolean {
+  return (subject === undefined || event.subject === subject) && (type === undefined || event.type === type);
+}
+
+function toEvent({ at, ...event }: EventRecord): JobEvent {
+  return { ...event, at: new Date(at) };
+}

@@ -1,0 +1,75 @@
+/** The public shapes that span the parts: what `open` takes and what it returns. */
+/* eslint-disable @typescript-eslint/no-explicit-any -- lists of job types of any input and result */
+import type { JobType } from './core/definition.js';
+import type { Duration } from './core/duration.js';
+import type { FinishedState, Job, JobEvent, JobOptions, Logger, Page } from './core/job.js';
+import type { SweepReport } from './lifecycle/sweeper.js';
+import type { Act, Acted } from './queue/acts.js';
+import type { Filter, Which } from './queue/filter.js';
+import type { Health, Stats } from './queue/stats.js';
+import type { WorkOptions } from './worker/options.js';
+import type { StopReport } from './worker/stop.js';
+
+export interface Enqueued {
+  readonly id: string;
+  readonly outcome: 'created' | 'skipped' | 'replaced' | 'coalesced' | 'existing';
+  readonly replaced?: string;
+}
+
+export interface OpenOptions {
+  /** What happens to finished jobs. Defaults: 24 h, every hour, from completedAt; at most 1000 stored in memory. */
+  cleanup?: { maxStoredJobs?: number; jobRetentionMs?: number; cleanupIntervalMs?: number; useCompletedTime?: boolean };
+  /** Given: enqueue by an unlisted name is UNKNOWN_TYPE; else any well-formed name is taken. */
+  types?: readonly JobType<any, any>[];
+  namespace?: string;
+  logger?: Logger;
+  /** The store's clock; for tests (see fakeClock in lastout/testing). */
+  clock?: { now(): Date };
+}
+
+export interface WorkerHandle extends AsyncDisposable {
+  readonly id: string;
+  readonly running: readonly string[];
+  stop(options?: { grace?: Duration }): Promise<StopReport>;
+}
+
+export interface Queue extends AsyncDisposable {
+  enqueue<I, R>(type: JobType<I, R> | string, input: I, options?: JobOptions): Promise<Enqueued>;
+  /** 1 to 1,000 jobs, all or none. */
+  enqueueMany(
+    jobs: readonly { type: JobType<any, any> | string; input: unknown; options?: JobOptions }[],
+  ): Promise<readonly Enqueued[]>;
+  work(types: readonly JobType<any, any>[], options?: WorkOptions): Promise<WorkerHandle>;
+  get(id: string): Promise<Job | null>;
+  /** Newest first; limit 50, at most 200. */
+  find(filter?: Filter & { limit?: number; cursor?: string }): Promise<Page<Job>>;
+  /** The lines that handlers wrote with `log`. */
+  logs(id: string): Promise<readonly { at: Date; message: string; fields: object | null }[]>;
+  stats(): Promise<Stats>;
+  health(): Promise<Health>;
+  cancel(which: Which, act?: Act): Promise<Acted<'cancelled' | 'requested' | `already:${FinishedState}`>>;
+  /** A new job with retryOf; the old one stays as it ended. */
+  retry(which: Which, act?: Act): Promise<Acted<'retried' | 'skipped' | 'not_finished'>>;
+  /** Pending and finished ones; processing ones only with force. */
+  remove(which: Which, act?: Act): Promise<Acted<'removed' | 'held' | 'not_finished'>>;
+  /** Run now = { delay: 0 }. */
+  reschedule(
+    which: Which,
+    to: { delay?: Duration; runAt?: Date; priority?: number },
+  ): Promise<Acted<'moved' | 'not_pending'>>;
+  /** Stops claims, not enqueues and not what runs. Without a name: every queue. */
+  pause(queue?: string): Promise<void>;
+  /** Without a name: every queue, also those paused by name. */
+  resume(queue?: string): Promise<void>;
+  /** Any finished state resolves; WAIT_TIMEOUT, JOB_NOT_FOUND reject. */
+  wait(id: string, options?: { timeout?: Duration; signal?: AbortSignal }): Promise<Job>;
+  events(options?: { after?: string; subject?: string; type?: string; signal?: AbortSignal }): AsyncIterable<JobEvent>;
+  on(name: JobEvent['name'], listener: (event: JobEvent) => void): () => void;
+  /** Stops claiming, drains up to the grace (30 s), hands the rest back, reports. */
+  close(options?: { grace?: Duration }): Promise<StopReport>;
+  /** `open` calls it; a second call does nothing. */
+  startPeriodicCleanup(): void;
+  stopPeriodicCleanup(): Promise<void>;
+  /** Tending and cleanup, once. */
+  sweep(): Promise<SweepReport>;
+}

@@ -1,0 +1,69 @@
+import { createSystem } from '../system.js';
+
+/** A clock that stands still until it is told to move, and that decides when timers fire. */
+export interface FakeClock {
+  now(): Date;
+  monotonic(): number;
+  timer(ms: number, callback: () => void): () => void;
+  /** Moves on, firing every timer on its way in order; what they start is given time to run before the next. */
+  advance(ms: number): Promise<void>;
+  /** Lets everything that can run without the clock moving run. */
+  settle(): Promise<void>;
+  /** Timers that have not fired; for tests that want none left. */
+  readonly pendingTimers: number;
+}
+
+interface Timer {
+  readonly at: number;
+  readonly order: number;
+  readonly callback: () => void;
+}
+
+export function fakeClock(start: Date = new Date('2030-01-01T00:00:00Z')): FakeClock {
+  const startMs = start.getTime();
+  const timers = new Set<Timer>();
+  let now = startMs;
+  let order = 0;
+
+  function nextUpTo(end: number): Timer | undefined {
+    let next: Timer | undefined;
+    for (const timer of timers) {
+      if (timer.at > end) continue;
+      if (!next || timer.at < next.at || (timer.at === next.at && timer.order < next.order)) next = timer;
+    }
+    return next;
+  }
+
+  return {
+    now: () => new Date(now),
+    monotonic: () => now - startMs,
+    timer(ms, callback) {
+      const timer = { at: now + Math.max(0, ms), order: order++, callback };
+      timers.add(timer);
+      return () => timers.delete(timer);
+    },
+    async advance(ms) {
+      const end = now + ms;
+      await turns();
+      for (let timer = nextUpTo(end); timer; timer = nextUpTo(end)) {
+        timers.delete(timer);
+        now = Math.max(now, timer.at);
+        timer.callback();
+        await turns();
+      }
+      now = end;
+      await turns();
+    },
+    settle: turns,
+    get pendingTimers() {
+      return timers.size;
+    },
+  };
+}
+
+/** A few turns of the real event loop: enough for a chain of awaits over a store in this process. */
+async function turns(): Promise<void> {
+  for (let i = 0; i < 4; i++) await new Promise<void>((resolve) => realTime.soon(resolve));
+}
+
+const realTime = createSystem();

@@ -1,0 +1,29 @@
+/** A queue for tests: its clock stands still, its end is checked. */
+import { open } from '../open.js';
+import type { OpenOptions, Queue } from '../surface.js';
+import { type FakeClock, fakeClock } from './fake-clock.js';
+
+export interface TestQueue extends AsyncDisposable {
+  readonly queue: Queue;
+  readonly clock: FakeClock;
+}
+
+/** Opens `memory:` (or another store) under a fake clock. Disposing closes it without waiting for running handlers. */
+export async function testQueue(url = 'memory:', options: Omit<OpenOptions, 'clock'> = {}): Promise<TestQueue> {
+  const clock = fakeClock();
+  const queue = await open(url, { ...options, clock });
+  return {
+    queue,
+    clock,
+    async [Symbol.asyncDispose]() {
+      const closing = queue.close({ grace: 0 });
+      // Closing waits by the clock, which nobody else moves any more.
+      let closed = false;
+      void closing.finally(() => {
+        closed = true;
+      });
+      while (!closed) await clock.advance(100);
+      await closing;
+    },
+  };
+}

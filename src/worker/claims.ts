@@ -1,0 +1,42 @@
+/** Which jobs this worker holds under which claim, and how long it may trust it by its own monotonic clock. */
+export interface Claims {
+  add(epoch: number, ids: readonly string[], trustUntil: number): void;
+  /** Tells that a job is settled or lost; an empty claim is forgotten. */
+  forget(epoch: number, id: string): void;
+  /** A job that was claimed ahead has begun; the store learns it with the next call. */
+  begun(epoch: number, id: string): void;
+  takeBegun(): { id: string; epoch: number }[];
+  isTrusted(epoch: number, now: number): boolean;
+  readonly size: number;
+  readonly all: ReadonlyMap<number, Claim>;
+}
+
+export interface Claim {
+  readonly ids: Set<string>;
+  begun: string[];
+  /** From the moment the claim or its extension was asked for: a reply may be slow, the lease is not. */
+  trustUntil: number;
+}
+
+export function createClaims(): Claims {
+  const all = new Map<number, Claim>();
+  return {
+    all,
+    add: (epoch, ids, trustUntil) => void all.set(epoch, { ids: new Set(ids), begun: [], trustUntil }),
+    forget(epoch, id) {
+      const claim = all.get(epoch);
+      claim?.ids.delete(id);
+      if (claim?.ids.size === 0) all.delete(epoch);
+    },
+    begun: (epoch, id) => void all.get(epoch)?.begun.push(id),
+    takeBegun() {
+      const begun: { id: string; epoch: number }[] = [];
+      for (const [epoch, claim] of all) for (const id of claim.begun.splice(0)) begun.push({ id, epoch });
+      return begun;
+    },
+    isTrusted: (epoch, now) => now < (all.get(epoch)?.trustUntil ?? 0),
+    get size() {
+      return all.size;
+    },
+  };
+}

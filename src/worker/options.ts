@@ -1,0 +1,61 @@
+/** Worker options, checked at the start: a wrong lease would only show when a worker dies. */
+import { type Duration, show, toMs } from '../core/duration.js';
+import { LastoutError } from '../core/errors.js';
+import { checkName } from '../core/names.js';
+import { defaults } from '../core/policy.js';
+import { refuseUnknown } from '../core/unknown-option.js';
+
+export interface WorkOptions {
+  concurrency?: number;
+  queues?: readonly string[];
+  lease?: Duration;
+  heartbeat?: Duration;
+  poll?: Duration;
+  maxStalls?: number;
+  name?: string;
+}
+
+export interface WorkerSettings {
+  readonly concurrency: number;
+  readonly queues: readonly string[] | null;
+  readonly leaseMs: number;
+  readonly heartbeatMs: number;
+  readonly pollMs: number;
+  readonly maxStalls: number;
+  readonly name: string | null;
+}
+
+const names = ['concurrency', 'queues', 'lease', 'heartbeat', 'poll', 'maxStalls', 'name'];
+const leaseMinMs = 1_000;
+const pollMinMs = 5;
+
+export function readWorkOptions(options: WorkOptions = {}): WorkerSettings {
+  refuseUnknown(options, names, 'The options of work');
+  const leaseMs = options.lease === undefined ? defaults.leaseMs : toMs(options.lease, 'lease', 'INVALID_LEASE');
+  if (leaseMs < leaseMinMs)
+    throw new LastoutError('INVALID_LEASE', `lease is ${leaseMs} ms; give at least ${leaseMinMs} ms.`);
+  const heartbeatMs =
+    options.heartbeat === undefined ? Math.floor(leaseMs / 3) : toMs(options.heartbeat, 'heartbeat', 'INVALID_LEASE');
+  if (heartbeatMs < 1 || heartbeatMs >= leaseMs) {
+    throw new LastoutError(
+      'INVALID_LEASE',
+      `heartbeat is ${heartbeatMs} ms and lease is ${leaseMs} ms; the heartbeat must be shorter, a third is good.`,
+    );
+  }
+  return {
+    concurrency: whole(options.concurrency ?? defaults.concurrency, 'concurrency', 1, 100_000),
+    queues: options.queues === undefined ? null : options.queues.map((queue) => checkName(queue, 'queue')),
+    leaseMs,
+    heartbeatMs,
+    pollMs: options.poll === undefined ? defaults.pollMs : Math.max(pollMinMs, toMs(options.poll, 'poll')),
+    maxStalls: whole(options.maxStalls ?? defaults.maxStalls, 'maxStalls', 1, 1_000),
+    name: options.name === undefined ? null : checkName(options.name, 'name'),
+  };
+}
+
+function whole(value: unknown, name: string, min: number, max: number): number {
+  if (!Number.isInteger(value) || (value as number) < min || (value as number) > max) {
+    throw new LastoutError('INVALID_LIMIT', `${name} is ${show(value)}; give a whole number from ${min} to ${max}.`);
+  }
+  return value as number;
+}

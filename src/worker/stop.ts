@@ -1,0 +1,46 @@
+/** Stopping: no new jobs, running ones finish within the grace, the rest is handed back without using an attempt. */
+import { LastoutError } from '../core/errors.js';
+import { pause, type System } from '../core/system.js';
+import type { Worker } from './worker.js';
+
+export interface StopReport {
+  readonly finished: number;
+  readonly handedBack: readonly string[];
+  /** Still held: an exclusive key whose code still runs, or a store that did not answer. They come back when the claim lapses. */
+  readonly abandoned: readonly string[];
+}
+
+/** After the grace, handlers are told and get this long to return before their jobs are handed back. */
+const lastWordMs = 500;
+const lastFlushMs = 500;
+
+export async function stopWorker(worker: Worker, graceMs: number): Promise<StopReport> {
+  const { system } = worker.parts;
+  const finishedBefore = worker.finished;
+  worker.giveBackAhead();
+  await drained(worker, system, graceMs);
+  const abandoned: string[] = [];
+  if (worker.runs.size > 0) {
+    const closed = new LastoutError('CLOSED', 'The worker is stopping');
+    for (const run of worker.runs.values()) run.abort(closed);
+    await drained(worker, system, lastWordMs);
+    for (const run of [...worker.runs.values()]) {
+      worker.abandon(run, closed);
+      if (run.exclusive) abandoned.push(run.id);
+      else worker.giveBack(run.id, run.epoch);
+    }
+  }
+  await drained(worker, system, lastFlushMs);
+  abandoned.push(...worker.unsettled());
+  worker.shutDown();
+  const handedBack = [...worker.handedBack].filter((id) => !abandoned.includes(id));
+  return { finished: worker.finished - finishedBefore, handedBack, abandoned };
+}
+
+async function drained(worker: Worker, system: System, withinMs: number): Promise<void> {
+  if (worker.isDrained) return;
+  const done = new AbortController();
+  const stopListening = worker.whenDrained(() => done.abort());
+  await pause(system, withinMs, done.signal, 'hold');
+  stopListening();
+}

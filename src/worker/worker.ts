@@ -1,0 +1,355 @@
+/**
+ * A worker: slots → claim → run → settle. One exchange with the store is under way at a time; it carries the endings that
+ * have gathered and asks for as many jobs as there are free slots (and, for short jobs, some ahead). Between exchanges
+ * the worker is woken by a hint, by the next due job, or by the poll.
+ */
+import type { TypeDetails } from '../core/definition.js';
+import type { Ending } from '../core/ending.js';
+import { LastoutError } from '../core/errors.js';
+import type { Job, Logger } from '../core/job.js';
+import type { Claimed, ClaimRequest, Hint, SettleAnswer, Settlement, Store, StoredJob } from '../core/store.js';
+import type { System } from '../core/system.js';
+import { describeThrown } from '../core/thrown.js';
+import { aheadMeter } from './ahead.js';
+import { type Claims, createClaims } from './claims.js';
+import { createHeart, type Heart } from './heart.js';
+import { createNotebook, type Notebook } from './notebook.js';
+import type { WorkerSettings } from './options.js';
+import { Run, type RunParts } from './run.js';
+import { type StopReport, stopWorker } from './stop.js';
+
+const settledMax = 500;
+const retryMinMs = 50;
+const retryMaxMs = 2_000;
+/** What was claimed ahead and has not begun by then goes back. */
+const aheadWaitMaxMs = 100;
+
+export interface WorkerParts {
+  readonly store: Store;
+  readonly system: System;
+  readonly logger: Logger;
+  readonly types: ReadonlyMap<string, TypeDetails>;
+  readonly settings: WorkerSettings;
+  toJob(stored: StoredJob): Job;
+}
+
+interface Ahead {
+  readonly stored: StoredJob;
+  readonly epoch: number;
+  readonly since: number;
+}
+
+export class Worker {
+  readonly id: string;
+  readonly runs = new Map<string, Run>();
+  /** Handlers whose claim is over but whose code still runs. */
+  readonly stuck = new Set<Run>();
+  readonly claims: Claims;
+  readonly notebook: Notebook;
+  readonly handedBack = new Set<string>();
+  finished = 0;
+  #ahead: Ahead[] = [];
+  #endings: Settlement[] = [];
+  #exchanging = false;
+  #pumpScheduled = false;
+  #stopping = false;
+  #stopped: Promise<StopReport> | null = null;
+  /** The last claim found nothing to start: wait for a hint, a free slot or the poll. */
+  #idle = false;
+  /** The last claim said that more is ready. */
+  #moreReady = false;
+  #failures = 0;
+  #retryAt = 0;
+  #callOffPoll: () => void = () => undefined;
+  readonly #meter = aheadMeter();
+  readonly #heart: Heart;
+  readonly #unsubscribe: () => void;
+  readonly #drained = new Set<() => void>();
+
+  constructor(readonly parts: WorkerParts) {
+    this.id = parts.system.id();
+    this.claims = createClaims();
+    this.notebook = createNotebook(this);
+    this.#heart = createHeart(this);
+    this.#unsubscribe = parts.store.subscribe((hint) => this.#hear(hint));
+    this.#armPoll(parts.settings.pollMs);
+    this.#schedulePump();
+  }
+
+  get running(): readonly string[] {
+    return [...this.runs.keys()];
+  }
+
+  stop(graceMs: number): Promise<StopReport> {
+    this.#stopping = true;
+    this.#stopped ??= stopWorker(this, graceMs);
+    return this.#stopped;
+  }
+
+  // ---- claiming -----------------------------------------------------------------------------------------------
+
+  #hear(hint: Hint): void {
+    if (
+      hint.kind === 'ready' &&
+      (hint.types.has('*') || [...this.parts.types.keys()].some((type) => hint.types.has(type)))
+    ) {
+      this.#idle = false;
+      this.#schedulePump();
+    } else if (hint.kind === 'later' && hint.inMs < this.parts.settings.pollMs) {
+      this.#armPoll(hint.inMs);
+    } else if (hint.kind === 'cancel') {
+      this.#heart.beatNow();
+    }
+  }
+
+  #armPoll(ms: number): void {
+    this.#callOffPoll();
+    this.#callOffPoll = this.parts.system.timer(ms, () => {
+      this.#armPoll(this.parts.settings.pollMs);
+      this.#idle = false;
+      this.#giveBackWaiting();
+      this.#schedulePump();
+    });
+  }
+
+  #schedulePump(): void {
+    if (this.#pumpScheduled) return;
+    this.#pumpScheduled = true;
+    queueMicrotask(() => this.#pump());
+  }
+
+  #pump(): void {
+    this.#pumpScheduled = false;
+    this.#startAhead();
+    if (this.#exchanging || this.parts.system.monotonic() < this.#retryAt) return;
+    const request = this.#nextClaim();
+    if (request || this.#endings.length > 0) void this.#exchange(request);
+    else if (this.isDrained) for (const resolve of this.#drained) resolve();
+  }
+
+  #nextClaim(): ClaimRequest | null {
+    if (this.#stopping || this.#idle) return null;
+    const { concurrency, queues, leaseMs, maxStalls } = this.parts.settings;
+    const target = this.#meter.target(concurrency);
+    const slots = this.#ahead.length > 0 ? 0 : concurrency - this.runs.size;
+    const ahead = this.#ahead.length > target / 2 ? 0 : target - this.#ahead.length;
+    if (slots <= 0 && ahead <= 0) return null;
+    return { owner: this.id, types: [...this.parts.types.keys()], queues, slots, ahead, leaseMs, maxStalls };
+  }
+
+  async #exchange(request: ClaimRequest | null): Promise<void> {
+    const { store, system } = this.parts;
+    const settlements = this.#endings.splice(0, settledMax);
+    const requestedAt = system.monotonic();
+    this.#exchanging = true;
+    try {
+      if (settlements.length > 0) {
+        const started = this.claims.takeBegun();
+        const { answers, claimed } = await store.settle({ owner: this.id, settlements, started, next: request });
+        this.#recovered();
+        this.#acknowledge(settlements, answers);
+        if (claimed && request) this.#receive(claimed, request, requestedAt);
+      } else if (request) {
+        const claimed = await store.claim(request);
+        this.#recovered();
+        this.#receive(claimed, request, requestedAt);
+      }
+    } catch (error) {
+      this.#endings.unshift(...settlements);
+      this.#failed(error);
+    }
+    this.#exchanging = false;
+    this.#schedulePump();
+  }
+
+  #receive(claimed: Claimed, request: ClaimRequest, requestedAt: number): void {
+    const { jobs, epoch, nextDueInMs, more } = claimed;
+    this.#moreReady = more;
+    this.#idle = !more || jobs.length === 0;
+    if (nextDueInMs !== null && nextDueInMs < this.parts.settings.pollMs) this.#armPoll(nextDueInMs);
+    if (jobs.length === 0) return;
+    const trustUntil = requestedAt + request.leaseMs;
+    this.claims.add(
+      epoch,
+      jobs.map((job) => job.id),
+      trustUntil,
+    );
+    jobs.forEach((stored, index) => {
+      if (index < request.slots) this.#start(stored, epoch);
+      else this.#ahead.push({ stored, epoch, since: requestedAt });
+    });
+    this.#heart.start();
+  }
+
+  // ---- running ------------------------------------------------------------------------------------------------
+
+  /** What was claimed ahead begins when a slot is free, while the claim can still be trusted and the ttl is not over. */
+  #startAhead(): void {
+    while (this.#ahead.length > 0 && this.runs.size < this.parts.settings.concurrency && !this.#stopping) {
+      const { stored, epoch } = this.#ahead.shift()!;
+      const expired = stored.expiresAt !== null && stored.expiresAt <= this.parts.system.now();
+      if (!this.claims.isTrusted(epoch, this.parts.system.monotonic())) this.claims.forget(epoch, stored.id);
+      else if (expired) this.giveBack(stored.id, epoch);
+      else {
+        this.claims.begun(epoch, stored.id);
+        this.#start(stored, epoch);
+      }
+    }
+  }
+
+  #start(stored: StoredJob, epoch: number): void {
+    const { system, types, toJob } = this.parts;
+    const parts: RunParts = {
+      system,
+      toJob,
+      details: types.get(stored.type)!,
+      note: (run, entry) => this.notebook.write(run, entry),
+      overdue: (run) => this.#overdue(run),
+    };
+    const run = new Run(stored, epoch, parts);
+    this.runs.set(run.id, run);
+    void run.execute().then((ending) => this.#ended(run, ending));
+  }
+
+  async #ended(run: Run, ending: Ending): Promise<void> {
+    this.#meter.ran(this.parts.system.monotonic() - run.startedAt);
+    if (this.notebook.has(run)) await this.notebook.flush();
+    if (run.over) {
+      this.stuck.delete(run);
+      this.parts.logger.debug('Late result refused', { id: run.id, type: run.stored.type, ending: ending.kind });
+      return;
+    }
+    this.runs.delete(run.id);
+    this.stuck.delete(run);
+    run.over = true;
+    if (this.#moreReady) this.#idle = false;
+    if (ending.kind === 'release') this.handedBack.add(run.id);
+    this.#settle({ id: run.id, epoch: run.epoch, ending });
+  }
+
+  /** Endings of one turn of the event loop travel together; a free slot asks for work at once. */
+  #settle(settlement: Settlement): void {
+    this.#endings.push(settlement);
+    if (this.#nextClaim() || this.#endings.length >= settledMax) this.#schedulePump();
+    else if (this.#endings.length === 1) this.parts.system.soon(() => this.#schedulePump());
+  }
+
+  giveBack(id: string, epoch: number): void {
+    if (this.#stopping) this.handedBack.add(id);
+    this.#settle({ id, epoch, ending: { kind: 'release' } });
+  }
+
+  #giveBackWaiting(): void {
+    const oldest = this.#ahead[0];
+    if (!oldest || this.parts.system.monotonic() - oldest.since < aheadWaitMaxMs) return;
+    this.#meter.waitedTooLong();
+    this.giveBackAhead();
+  }
+
+  giveBackAhead(): void {
+    for (const { stored, epoch } of this.#ahead.splice(0)) this.giveBack(stored.id, epoch);
+  }
+
+  // ---- losing -------------------------------------------------------------------------------------------------
+
+  /** The store says, or time says, that the job is no longer ours. */
+  lose(id: string): void {
+    this.#ahead = this.#ahead.filter(({ stored }) => stored.id !== id);
+    const run = this.runs.get(id);
+    if (run) this.abandon(run, new LastoutError('STALE_CLAIM', `Job ${id} is no longer held by this worker`));
+  }
+
+  /** Somebody asked to cancel: the handler decides how it ends, what was only claimed ahead goes back at once. */
+  requestCancel(id: string, reason: string): void {
+    this.runs.get(id)?.abort(new LastoutError('CANCELLED', reason));
+    const waiting = this.#ahead.find(({ stored }) => stored.id === id);
+    if (!waiting) return;
+    this.#ahead = this.#ahead.filter((entry) => entry !== waiting);
+    this.giveBack(id, waiting.epoch);
+  }
+
+  /** Frees the slot of a handler whose claim is over; its code may still run and is shown as stuck until it returns. */
+  abandon(run: Run, reason: LastoutError): void {
+    run.abort(reason);
+    run.over = true;
+    this.runs.delete(run.id);
+    this.stuck.add(run);
+    this.notebook.drop(run);
+    this.#schedulePump();
+  }
+
+  /** Two jobs of one key must never run at once, so an exclusive job keeps its claim while its code runs. */
+  #overdue(run: Run): void {
+    const { logger } = this.parts;
+    const about = { id: run.id, type: run.stored.type, timeoutIgnoredForMs: 5_000 };
+    if (run.over) return;
+    if (run.exclusive) {
+      this.stuck.add(run);
+      logger.warn('Handler ignores its abort signal and holds its exclusive key', about);
+      return;
+    }
+    logger.warn('Handler ignores its abort signal', about);
+    const timedOut = new LastoutError('TIMEOUT', 'Timed out');
+    const ending = run.endingOfThrown(timedOut);
+    this.abandon(run, timedOut);
+    this.#settle({ id: run.id, epoch: run.epoch, ending });
+  }
+
+  #acknowledge(settlements: readonly Settlement[], answers: readonly SettleAnswer[]): void {
+    settlements.forEach(({ id, epoch, ending }, index) => {
+      this.claims.forget(epoch, id);
+      if (answers[index] === 'ok') this.finished += ending.kind === 'release' ? 0 : 1;
+      else this.parts.logger.warn('Late result refused', { id, code: answers[index], ending: ending.kind });
+    });
+  }
+
+  // ---- the store does not answer ------------------------------------------------------------------------------
+
+  #failed(error: unknown): void {
+    const { system, logger } = this.parts;
+    if (this.#failures === 0)
+      logger.warn('The store does not answer; trying again', { error: describeThrown(error).message });
+    const wait = Math.min(retryMinMs * 2 ** this.#failures, retryMaxMs) * (0.5 + system.random() / 2);
+    this.#failures += 1;
+    this.#retryAt = system.monotonic() + wait;
+    system.timer(wait, () => this.#schedulePump(), this.#endings.length > 0 ? 'hold' : undefined);
+  }
+
+  #recovered(): void {
+    if (this.#failures > 0) this.parts.logger.info('The store answers again', { failures: this.#failures });
+    this.#failures = 0;
+    this.#retryAt = 0;
+  }
+
+  get isFailing(): boolean {
+    return this.#failures > 0;
+  }
+
+  // ---- stopping -----------------------------------------------------------------------------------------------
+
+  get isDrained(): boolean {
+    return this.runs.size === 0 && this.isFlushed;
+  }
+
+  get isFlushed(): boolean {
+    return this.#endings.length === 0 && !this.#exchanging;
+  }
+
+  /** Calls back each time nothing is left to do; returns how to stop listening. */
+  whenDrained(callback: () => void): () => void {
+    this.#drained.add(callback);
+    this.#schedulePump();
+    return () => this.#drained.delete(callback);
+  }
+
+  unsettled(): readonly string[] {
+    return this.#endings.map(({ id }) => id);
+  }
+
+  shutDown(): void {
+    this.#callOffPoll();
+    this.#heart.stop();
+    this.notebook.stop();
+    this.#unsubscribe();
+  }
+}
