@@ -87,6 +87,7 @@ export class SiteBuilderPlugin {
     });
     return defineJob<NoInput, BuildResult>('site-build', {
       // Deduplication alone lets a second worker start the successor while this build still runs.
+      exclusiveKey: 'site-build',
       attempts: this.config.attempts ?? 3,
       keep: { completed: { age: '24h', count: 20 }, failed: { age: '7d', count: 20 } },
       run: ({ signal }) => builder.build(signal),

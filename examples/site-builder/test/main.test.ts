@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdir, readdir } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
@@ -8,7 +8,6 @@ import { temporaryFolder } from './support.js';
 
 test('001-42 001-46 npm start tells the story of 51 changes and two builds, and leaves nothing behind', async () => {
   const tmp = await temporaryFolder();
-  await mkdir(tmp, { recursive: true });
   const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
   const main = new URL('../src/main.ts', import.meta.url).pathname;
   const env = { ...process.env, TMPDIR: tmp };
@@ -24,5 +23,5 @@ test('001-42 001-46 npm start tells the story of 51 changes and two builds, and 
   expect(stdout).toContain('its page is gone');
   expect(stdout).toContain('no build: profiles are excluded');
   expect(stdout).toContain('Subscriptions 0, builds abandoned 0, left behind 0.');
-  expect(await readdir(tmp)).toEqual(expect.not.arrayContaining([expect.stringMatching(/^lastout-site/)]));
-});
+  expect((await readdir(tmp)).filter((name) => name.startsWith('lastout-site'))).toEqual([]);
+}, 60_000);
