@@ -7,7 +7,7 @@ import { toJob } from './core/job-view.js';
 import { checkName } from './core/names.js';
 import { type CleanupPolicy, defaults } from './core/policy.js';
 import type { NewJob, Store, StoredJob } from './core/store.js';
-import type { System } from './core/system.js';
+import { atMost, type System } from './core/system.js';
 import { refuseUnknown } from './core/unknown-option.js';
 import { createSweeper, type Sweeper } from './lifecycle/sweeper.js';
 import { openStore, type StoreFactory } from './open-store.js';
@@ -24,6 +24,8 @@ import { Worker } from './worker/worker.js';
 
 const openOptionNames = ['cleanup', 'types', 'namespace', 'logger', 'clock'];
 const batchMax = 1_000;
+/** How long after its grace a close may still take. */
+const afterGraceMs = 1_000;
 
 /** Several queues may share one store instance; closing a queue does not empty the store. */
 export async function open(where: string | StoreFactory, options: OpenOptions = {}): Promise<Queue> {
@@ -94,7 +96,7 @@ function createQueue(parts: Parts): Queue {
         `enqueueMany got ${isList ? `${jobs.length} jobs` : show(jobs)}; give a list of 1 to ${batchMax}.`,
       );
     }
-    const made = jobs.map(({ type, input, options }, index) => atIndex(index, () => maker.make(type, input, options)));
+    const made = jobs.map((job, index) => atIndex(index, () => makeListed(job)));
     // Without an asynchronous schema the batch goes out in this very turn, so that the order of calls is kept.
     const isReady = (job: NewJob | Promise<NewJob>): job is NewJob => !(job instanceof Promise);
     const ready = made.every(isReady) ? made : await Promise.all(made.map(async (job) => job));
@@ -104,6 +106,11 @@ function createQueue(parts: Parts): Queue {
         logger.debug('Skipping duplicate job', { type: ready[index]!.type, existingJobId: id });
     });
     return inserted as readonly Enqueued[];
+  }
+
+  function makeListed(job: { type: unknown; input: unknown; options?: JobOptions }): NewJob | Promise<NewJob> {
+    refuseUnknown(job ?? null, ['type', 'input', 'options'], 'The fields of a job in the list');
+    return maker.make(job.type, job.input, job.options);
   }
 
   async function work(types: readonly JobType<unknown, unknown>[], options?: WorkOptions): Promise<WorkerHandle> {
@@ -131,14 +138,16 @@ function createQueue(parts: Parts): Queue {
     };
   }
 
-  /** Workers first, while the store still answers; then what is under way; the store last. */
+  /** Workers first, while the store still answers; then what is under way; the store last. No hang outlasts the end. */
   async function shutDown(graceMs: number): Promise<StopReport> {
-    const stopping = [...workers].map((worker) => worker.stop(graceMs));
-    const reports = await Promise.all(stopping);
-    await gather.settled();
+    const endAt = system.monotonic() + graceMs + afterGraceMs;
+    const untilEnd = (work: Promise<unknown>): Promise<void> => atMost(system, endAt - system.monotonic(), work);
+    const answered = untilEnd(gather.settled());
+    const reports = await Promise.all([...workers].map((worker) => worker.stop(graceMs)));
+    await answered;
     watch.stop();
-    await sweeper.stop();
-    await store.close();
+    await untilEnd(sweeper.stop());
+    await untilEnd(store.close());
     return {
       finished: reports.reduce((sum, report) => sum + report.finished, 0),
       handedBack: reports.flatMap((report) => report.handedBack),
@@ -202,7 +211,8 @@ function createQueue(parts: Parts): Queue {
   }
 }
 
-function atIndex<T>(index: number, make: () => T): T {
+/** A refusal becomes a rejection, so that it waits its turn beside those of asynchronous schemas and none is unheard. */
+function atIndex<T>(index: number, make: () => T | Promise<T>): T | Promise<T> {
   const blame = (error: unknown): never => {
     if (error instanceof LastoutError)
       throw new LastoutError(error.code, `Job ${index}: ${error.message}`, { ...error.details, index });
@@ -210,9 +220,9 @@ function atIndex<T>(index: number, make: () => T): T {
   };
   try {
     const made = make();
-    return made instanceof Promise ? (made.catch(blame) as T) : made;
+    return made instanceof Promise ? made.catch(blame) : made;
   } catch (error) {
-    return blame(error);
+    return Promise.reject(error as Error).catch(blame);
   }
 }
 

@@ -50,6 +50,7 @@ function inspectObject(value: object, path: string, depth: number, above: Set<ob
   if (above.has(value)) throw unserializable(path, 'refers back to itself');
   above.add(value);
   if (Array.isArray(value)) {
+    refuseToJson(value, path);
     for (let i = 0; i < value.length; i++) inspect(value[i], `${path}[${i}]`, depth + 1, above);
   } else {
     inspectRecord(value, path, depth, above);
@@ -64,6 +65,7 @@ function inspectRecord(value: object, path: string, depth: number, above: Set<ob
     const advice = value instanceof Date ? '; use toISOString()' : '; pass a plain object';
     throw unserializable(path, `is a ${name}${advice}`);
   }
+  refuseToJson(value, path);
   if (Object.getOwnPropertySymbols(value).length > 0) throw unserializable(path, 'has symbol keys');
   for (const [key, item] of Object.entries(value)) {
     if (key === '__proto__' || (key === 'prototype' && path.endsWith('.constructor'))) {
@@ -75,6 +77,12 @@ function inspectRecord(value: object, path: string, depth: number, above: Set<ob
     checkText(key, `a key of ${path}`);
     inspect(item, `${path}.${key}`, depth + 1, above);
   }
+}
+
+/** It would be stored instead of what was inspected. */
+function refuseToJson(value: object, path: string): void {
+  if ('toJSON' in value && typeof value.toJSON === 'function')
+    throw unserializable(path, 'has a toJSON method; pass what it returns');
 }
 
 function checkText(text: string, path: string): void {

@@ -1,6 +1,7 @@
 /** Every default, and the rules about waiting and keeping that need no store. */
 import { type Duration, toMs } from './duration.js';
 import { LastoutError } from './errors.js';
+import { refuseUnknown } from './unknown-option.js';
 import { type Backoff, finishedStates, type FinishedState, type JobError, type Keep, type KeepRule } from './job.js';
 
 export const defaults = {
@@ -50,6 +51,7 @@ export interface CleanupPolicy {
 const backoffTypes = ['fixed', 'linear', 'exponential', 'quadratic'] as const;
 
 export function checkBackoff(backoff: Exclude<Backoff, (...args: never[]) => unknown>): StoredBackoff {
+  refuseUnknown(backoff, ['type', 'base', 'max', 'jitter'], 'The fields of backoff');
   const { type, base, max, jitter } = backoff;
   if (!backoffTypes.includes(type)) {
     throw new LastoutError(
@@ -57,7 +59,7 @@ export function checkBackoff(backoff: Exclude<Backoff, (...args: never[]) => unk
       `backoff.type is ${JSON.stringify(type)}; it is one of ${backoffTypes.join(', ')}, or backoff is a function.`,
     );
   }
-  if (jitter !== undefined && !(jitter >= 0 && jitter <= 1)) {
+  if (jitter !== undefined && !(typeof jitter === 'number' && jitter >= 0 && jitter <= 1)) {
     throw new LastoutError('INVALID_DURATION', `backoff.jitter is ${String(jitter)}; it is a share between 0 and 1.`);
   }
   return {
@@ -93,7 +95,10 @@ export function functionBackoffMs(
 }
 
 export function checkKeep(keep: Keep): StoredPolicy['keep'] {
-  const perState = typeof keep === 'object' && finishedStates.some((state) => Object.hasOwn(keep, state));
+  if (typeof keep === 'object' && keep !== null)
+    refuseUnknown(keep, [...finishedStates, 'age', 'count'], 'The fields of keep');
+  const perState =
+    typeof keep === 'object' && keep !== null && finishedStates.some((state) => Object.hasOwn(keep, state));
   const rules: { readonly [S in FinishedState]?: KeepRule } = perState
     ? (keep as { readonly [S in FinishedState]?: KeepRule })
     : Object.fromEntries(finishedStates.map((state) => [state, keep as KeepRule]));
@@ -105,7 +110,8 @@ export function checkKeep(keep: Keep): StoredPolicy['keep'] {
 
 function checkKeepRule(rule: KeepRule, state: FinishedState): StoredKeep {
   const what = `keep.${state}`;
-  const { age, count } = typeof rule === 'object' ? rule : { age: rule, count: undefined };
+  if (typeof rule === 'object' && rule !== null) refuseUnknown(rule, ['age', 'count'], `The fields of ${what}`);
+  const { age, count } = typeof rule === 'object' && rule !== null ? rule : { age: rule, count: undefined };
   if (age === undefined && count === undefined) {
     throw new LastoutError('INVALID_RETENTION', `${what} is empty; give a duration, 'forever', or { age, count }.`);
   }

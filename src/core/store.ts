@@ -229,6 +229,8 @@ export interface QueueTally {
 
 export interface Tally {
   readonly queues: readonly QueueTally[];
+  /** Every queue is paused, also one that has no jobs yet. */
+  readonly paused: boolean;
   /** Finished jobs that are past retention by more than one cleanup interval. */
   readonly overdue: number;
 }
@@ -273,6 +275,8 @@ export type Hint =
   | { readonly kind: 'ready'; readonly types: ReadonlySet<string> }
   | { readonly kind: 'later'; readonly inMs: number }
   | { readonly kind: 'cancel' }
+  /** A queue was paused: what is claimed and not begun goes back. */
+  | { readonly kind: 'pause' }
   | { readonly kind: 'events' }
   | { readonly kind: 'cap' };
 
@@ -302,7 +306,7 @@ export interface Store {
 export interface StoreContext {
   readonly system: System;
   readonly namespace: string;
-  /** Above it, an ending hints `cap`. */
+  /** Above it, an insert or an ending hints `cap`. */
   readonly maxStoredJobs: number;
 }
 

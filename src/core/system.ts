@@ -30,3 +30,10 @@ export function pause(system: System, ms: number, signal?: AbortSignal, hold?: '
     signal?.addEventListener('abort', done, { once: true });
   });
 }
+
+/** Resolves with the work, or without it after `ms`: for an end that must come whatever hangs. */
+export async function atMost(system: System, ms: number, work: Promise<unknown>): Promise<void> {
+  const done = new AbortController();
+  const worked = work.finally(() => done.abort());
+  await Promise.race([worked, pause(system, Math.max(0, ms), done.signal, 'hold')]);
+}

@@ -44,11 +44,17 @@ function attempt<T>(read: () => T): T | undefined {
   }
 }
 
-/** NUL and lone surrogates are made visible, and the rest is cut at the byte limit. */
+/** NUL and lone surrogates are made visible, and the rest is cut at the byte limit, counted as it is stored: as JSON. */
 export function storable(text: string, bytesMax: number): string {
   // A string never has more characters than bytes, so this first cut is safe and keeps a 100 MB message cheap.
-  let short = text.slice(0, bytesMax).replaceAll('\0', '\\u0000').toWellFormed();
-  if (short.length === text.length && byteLength(short) <= bytesMax) return short;
-  while (byteLength(short) > bytesMax - 3) short = short.slice(0, Math.floor(short.length * 0.9)).toWellFormed();
+  const start = text.slice(0, bytesMax);
+  let short = start.replaceAll('\0', '\\u0000').toWellFormed();
+  if (start.length === text.length && bytesAsJson(short) <= bytesMax) return short;
+  while (bytesAsJson(short) > bytesMax - 3) short = short.slice(0, Math.floor(short.length * 0.9)).toWellFormed();
   return `${short}…`;
+}
+
+/** Quotes, backslashes and control characters take two to six bytes each. */
+function bytesAsJson(text: string): number {
+  return byteLength(JSON.stringify(text)) - 2;
 }

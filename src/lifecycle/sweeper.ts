@@ -90,9 +90,16 @@ export function createSweeper(store: Store, system: System, logger: Logger, clea
     }
   }
 
+  /** To the end: a crash of many workers comes back in one go. */
+  async function tend(): Promise<void> {
+    for (let more = true; more && !stopped; ) {
+      ({ more } = await store.sweep({ limit: partLimit, cleanup: null }));
+      if (more) await new Promise<void>((resolve) => system.soon(resolve));
+    }
+  }
   function tendLater(): void {
     callOffTending = system.timer(defaults.tendMs, () => {
-      void quietly(() => store.sweep({ limit: partLimit, cleanup: null })).then(() => {
+      void quietly(tend).then(() => {
         if (!stopped) tendLater();
       });
     });

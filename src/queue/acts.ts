@@ -47,7 +47,7 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy) {
       filter,
       move,
       dryRun: options?.dryRun ?? false,
-      cursor: options?.cursor ?? null,
+      cursor: checkCursor(options?.cursor),
       limit: itemsMax,
     });
     return { matched: items.length, items: items as Acted<O>['items'], next };
@@ -91,11 +91,11 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy) {
       return jobs[0] ? toJob(jobs[0], cleanup) : null;
     },
     async find(filter: Filter & { limit?: number; cursor?: string } = {}): Promise<Page<Job>> {
-      const limit = checkLimit(filter.limit);
+      const asked = readFilter(filter, ['limit', 'cursor']);
       const { jobs, next } = await store.find({
-        filter: readFilter(filter, ['limit', 'cursor']),
-        cursor: filter.cursor ?? null,
-        limit,
+        filter: asked,
+        cursor: checkCursor(filter.cursor),
+        limit: checkLimit(filter.limit),
       });
       return { items: jobs.map((job) => toJob(job, cleanup)), next };
     },
@@ -108,6 +108,12 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy) {
       }));
     },
   };
+}
+
+/** Whether it is one that a page gave is for the store to say. */
+function checkCursor(cursor: unknown): string | null {
+  if (cursor === undefined || cursor === null || typeof cursor === 'string') return cursor ?? null;
+  throw new LastoutError('INVALID_CURSOR', `cursor is ${show(cursor)}; give what a page gave as "next".`);
 }
 
 function checkLimit(limit: unknown): number {

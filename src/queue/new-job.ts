@@ -70,7 +70,8 @@ function validate(schema: StandardSchema<unknown, unknown>, input: unknown, name
 function valueOf(result: StandardResult, name: string): unknown {
   if (!result.issues) return result.value;
   const issues = result.issues.slice(0, 10).map(({ message, path }) => {
-    const keys = (path ?? []).map((part) => String(typeof part === 'object' ? part.key : part));
+    // A path may be a subclass of Array, whose own map would build another such path.
+    const keys = Array.from(path ?? [], (part) => String(typeof part === 'object' ? part.key : part));
     return { path: keys.join('.'), message };
   });
   const text = issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ');

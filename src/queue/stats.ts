@@ -22,7 +22,7 @@ export interface Health {
 
 const counted = ['pending', 'delayed', 'processing', 'stalled', 'completed', 'failed', 'cancelled', 'expired'] as const;
 
-export function statsOf({ queues, overdue }: Tally): Stats {
+export function statsOf({ queues, paused, overdue }: Tally): Stats {
   const total = {
     pending: 0,
     delayed: 0,
@@ -41,7 +41,7 @@ export function statsOf({ queues, overdue }: Tally): Stats {
     for (const name of counted) total[name] += stats[name];
     if (stats.oldestDueAgeMs !== null) total.oldestDueAgeMs = Math.max(total.oldestDueAgeMs ?? 0, stats.oldestDueAgeMs);
   }
-  total.paused = queues.length > 0 && queues.every((queue) => queue.paused);
+  total.paused = paused || (queues.length > 0 && queues.every((queue) => queue.paused));
   return { total, queues: byName, leftBehind: total.stalled + overdue };
 }
 

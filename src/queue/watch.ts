@@ -4,7 +4,7 @@ import { LastoutError } from '../core/errors.js';
 import type { Job, JobEvent, Logger } from '../core/job.js';
 import { checkId } from '../core/names.js';
 import type { EventRecord, Store } from '../core/store.js';
-import { pause, type System } from '../core/system.js';
+import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
 import { refuseUnknown } from '../core/unknown-option.js';
 
@@ -39,7 +39,7 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
   });
 
   /** Until the log may have grown since `seen` hints: a hint in this process, the poll for others. */
-  function untilMore(seen: number, signal: AbortSignal | undefined, hold?: 'hold'): Promise<void> {
+  function untilMore(seen: number, signal?: AbortSignal, hold?: 'hold', withinMs = pollMs): Promise<void> {
     return new Promise((resolve) => {
       if (hints !== seen || signal?.aborted || closed) return resolve();
       const done = (): void => {
@@ -48,7 +48,7 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
         signal?.removeEventListener('abort', done);
         resolve();
       };
-      const callOff = system.timer(pollMs, done, hold);
+      const callOff = system.timer(withinMs, done, hold);
       sleepers.add(done);
       signal?.addEventListener('abort', done, { once: true });
     });
@@ -147,10 +147,7 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
           throw new LastoutError('WAIT_TIMEOUT', `Job ${id} is still ${job.state} after ${String(options.timeout)}.`, {
             state: job.state,
           });
-        await Promise.race([
-          untilMore(seen, options.signal, 'hold'),
-          ...(left < pollMs ? [pause(system, left, undefined, 'hold')] : []),
-        ]);
+        await untilMore(seen, options.signal, 'hold', Math.min(left, pollMs));
       }
     },
     stop() {

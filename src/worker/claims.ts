@@ -1,5 +1,6 @@
 /** Which jobs this worker holds under which claim, and how long it may trust it by its own monotonic clock. */
 export interface Claims {
+  /** A job is held under its newest claim only. */
   add(epoch: number, ids: readonly string[], trustUntil: number): void;
   /** Tells that a job is settled or lost; an empty claim is forgotten. */
   forget(epoch: number, id: string): void;
@@ -20,14 +21,18 @@ export interface Claim {
 
 export function createClaims(): Claims {
   const all = new Map<number, Claim>();
+  function forget(epoch: number, id: string): void {
+    const claim = all.get(epoch);
+    claim?.ids.delete(id);
+    if (claim?.ids.size === 0) all.delete(epoch);
+  }
   return {
     all,
-    add: (epoch, ids, trustUntil) => void all.set(epoch, { ids: new Set(ids), begun: [], trustUntil }),
-    forget(epoch, id) {
-      const claim = all.get(epoch);
-      claim?.ids.delete(id);
-      if (claim?.ids.size === 0) all.delete(epoch);
+    add(epoch, ids, trustUntil) {
+      for (const earlier of [...all.keys()]) for (const id of ids) forget(earlier, id);
+      all.set(epoch, { ids: new Set(ids), begun: [], trustUntil });
     },
+    forget,
     begun: (epoch, id) => void all.get(epoch)?.begun.push(id),
     takeBegun() {
       const begun: { id: string; epoch: number }[] = [];

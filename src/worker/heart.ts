@@ -13,17 +13,26 @@ export function createHeart(worker: Worker): Heart {
   const { store, system, logger, settings } = worker.parts;
   let callOff: (() => void) | null = null;
   let beating = false;
+  let beatingSince = 0;
   let again = false;
   let stopped = false;
   let failing = false;
 
   function arm(): void {
     if (callOff || stopped) return;
-    callOff = system.timer(settings.heartbeatMs, () => {
+    callOff = system.timer(untilNext(), () => {
       callOff = null;
       void beat();
       if (worker.claims.size > 0) arm();
     });
+  }
+
+  /** A heartbeat, or sooner where the trust in a claim ends: its handlers must learn that in time. */
+  function untilNext(): number {
+    const now = system.monotonic();
+    let ms = settings.heartbeatMs;
+    for (const { trustUntil } of worker.claims.all.values()) if (trustUntil > now) ms = Math.min(ms, trustUntil - now);
+    return ms;
   }
 
   async function beat(): Promise<void> {
@@ -34,6 +43,7 @@ export function createHeart(worker: Worker): Heart {
       return;
     }
     beating = true;
+    beatingSince = system.monotonic();
     try {
       await extend();
       if (failing) logger.info('Claims are extended again');
@@ -63,20 +73,25 @@ export function createHeart(worker: Worker): Heart {
       claim.begun = claim.begun.filter((id) => !started.includes(id));
     }
     for (const id of lost) {
-      worker.lose(id);
-      for (const { epoch, ids } of claims) if (ids.includes(id)) worker.claims.forget(epoch, id);
+      for (const { epoch, ids } of claims) if (ids.includes(id)) loseUnder(epoch, id);
     }
     for (const { id, reason } of cancelled) worker.requestCancel(id, reason);
+  }
+
+  function loseUnder(epoch: number, id: string): void {
+    worker.lose(id, epoch);
+    worker.claims.forget(epoch, id);
   }
 
   /** The lease ran out by our own clock: another worker may have the job by now, so its handler must stop. */
   function loseUntrusted(): void {
     const now = system.monotonic();
     for (const [epoch, claim] of worker.claims.all) {
-      if (now < claim.trustUntil || !failing) continue;
+      // After a standstill of this process the store is asked first: it may still count the claim as ours.
+      const unheard = failing || (beating && beatingSince < claim.trustUntil);
+      if (now < claim.trustUntil || !unheard) continue;
       for (const id of claim.ids) {
-        worker.lose(id);
-        worker.claims.forget(epoch, id);
+        loseUnder(epoch, id);
       }
     }
   }

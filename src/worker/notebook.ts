@@ -38,7 +38,7 @@ export function createNotebook(worker: Worker): Notebook {
     try {
       const answers = await store.note(worker.id, notes);
       answers.forEach((answer, index) => {
-        if (answer !== 'ok') worker.lose(notes[index]!.id);
+        if (answer !== 'ok') worker.lose(notes[index]!.id, notes[index]!.epoch);
       });
     } catch (error) {
       logger.warn('Progress or log lines could not be written', { error: describeThrown(error).message });

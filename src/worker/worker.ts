@@ -56,11 +56,18 @@ export class Worker {
   #stopped: Promise<StopReport> | null = null;
   /** The last claim found nothing to start: wait for a hint, a free slot or the poll. */
   #idle = false;
+  /** A hint came while a claim was under way, which may have looked too early to see why. */
+  #heard = false;
   /** The last claim said that more is ready. */
   #moreReady = false;
   #failures = 0;
   #retryAt = 0;
+  #callOffRetry: () => void = () => undefined;
+  #pollAt = Number.POSITIVE_INFINITY;
   #callOffPoll: () => void = () => undefined;
+  /** Sent and not answered yet. */
+  #underWay: readonly Settlement[] = [];
+  #shutDown = false;
   readonly #meter = aheadMeter();
   readonly #heart: Heart;
   readonly #unsubscribe: () => void;
@@ -94,18 +101,27 @@ export class Worker {
       (hint.types.has('*') || [...this.parts.types.keys()].some((type) => hint.types.has(type)))
     ) {
       this.#idle = false;
+      this.#heard = true;
       this.#schedulePump();
     } else if (hint.kind === 'later' && hint.inMs < this.parts.settings.pollMs) {
       this.#armPoll(hint.inMs);
     } else if (hint.kind === 'cancel') {
       this.#heart.beatNow();
+    } else if (hint.kind === 'pause') {
+      this.giveBackAhead();
     }
   }
 
+  /** The sooner of what is armed and what is asked for: a later job never postpones an earlier one. */
   #armPoll(ms: number): void {
+    const { system, settings } = this.parts;
+    const at = system.monotonic() + ms;
+    if (at >= this.#pollAt) return;
     this.#callOffPoll();
-    this.#callOffPoll = this.parts.system.timer(ms, () => {
-      this.#armPoll(this.parts.settings.pollMs);
+    this.#pollAt = at;
+    this.#callOffPoll = system.timer(ms, () => {
+      this.#pollAt = Number.POSITIVE_INFINITY;
+      this.#armPoll(settings.pollMs);
       this.#idle = false;
       this.#giveBackWaiting();
       this.#schedulePump();
@@ -120,6 +136,7 @@ export class Worker {
 
   #pump(): void {
     this.#pumpScheduled = false;
+    if (this.#shutDown) return;
     this.#startAhead();
     if (this.#exchanging || this.parts.system.monotonic() < this.#retryAt) return;
     const request = this.#nextClaim();
@@ -140,11 +157,13 @@ export class Worker {
   async #exchange(request: ClaimRequest | null): Promise<void> {
     const { store, system } = this.parts;
     const settlements = this.#endings.splice(0, settledMax);
+    const started = settlements.length > 0 ? this.claims.takeBegun() : [];
     const requestedAt = system.monotonic();
+    this.#underWay = settlements;
     this.#exchanging = true;
+    this.#heard = false;
     try {
       if (settlements.length > 0) {
-        const started = this.claims.takeBegun();
         const { answers, claimed } = await store.settle({ owner: this.id, settlements, started, next: request });
         this.#recovered();
         this.#acknowledge(settlements, answers);
@@ -156,8 +175,10 @@ export class Worker {
       }
     } catch (error) {
       this.#endings.unshift(...settlements);
+      for (const { id, epoch } of started) this.claims.begun(epoch, id);
       this.#failed(error);
     }
+    this.#underWay = [];
     this.#exchanging = false;
     this.#schedulePump();
   }
@@ -165,19 +186,27 @@ export class Worker {
   #receive(claimed: Claimed, request: ClaimRequest, requestedAt: number): void {
     const { jobs, epoch, nextDueInMs, more } = claimed;
     this.#moreReady = more;
-    this.#idle = !more || jobs.length === 0;
+    // Asked only ahead, while a slot became free: what was refused ahead may have it.
+    const slotFreed = request.slots === 0 && this.runs.size < this.parts.settings.concurrency;
+    this.#idle = !this.#heard && (!more || (jobs.length === 0 && !slotFreed));
     if (nextDueInMs !== null && nextDueInMs < this.parts.settings.pollMs) this.#armPoll(nextDueInMs);
     if (jobs.length === 0) return;
     const trustUntil = requestedAt + request.leaseMs;
+    // Given out again, so an earlier claim of ours on it has lapsed, whether or not we have been told.
+    for (const { id } of jobs) this.lose(id, epoch - 1);
     this.claims.add(
       epoch,
       jobs.map((job) => job.id),
       trustUntil,
     );
+    // An answer that comes after the stop, or after its own lease, starts nothing any more.
+    const tooLate = this.#stopping || this.parts.system.monotonic() >= trustUntil;
     jobs.forEach((stored, index) => {
-      if (index < request.slots) this.#start(stored, epoch);
+      if (tooLate) this.giveBack(stored.id, epoch);
+      else if (index < request.slots) this.#start(stored, epoch);
       else this.#ahead.push({ stored, epoch, since: requestedAt });
     });
+    if (this.#ahead.length > 0) this.#armPoll(aheadWaitMaxMs);
     this.#heart.start();
   }
 
@@ -216,7 +245,12 @@ export class Worker {
     if (this.notebook.has(run)) await this.notebook.flush();
     if (run.over) {
       this.stuck.delete(run);
-      this.parts.logger.debug('Late result refused', { id: run.id, type: run.stored.type, ending: ending.kind });
+      this.parts.logger.debug('Late result refused', {
+        id: run.id,
+        epoch: run.epoch,
+        type: run.stored.type,
+        ending: ending.kind,
+      });
       return;
     }
     this.runs.delete(run.id);
@@ -252,11 +286,12 @@ export class Worker {
 
   // ---- losing -------------------------------------------------------------------------------------------------
 
-  /** The store says, or time says, that the job is no longer ours. */
-  lose(id: string): void {
-    this.#ahead = this.#ahead.filter(({ stored }) => stored.id !== id);
+  /** The store says, or time says, that the job is no longer ours under this claim, let alone under an earlier one. */
+  lose(id: string, upTo: number): void {
+    this.#ahead = this.#ahead.filter(({ stored, epoch }) => stored.id !== id || epoch > upTo);
     const run = this.runs.get(id);
-    if (run) this.abandon(run, new LastoutError('STALE_CLAIM', `Job ${id} is no longer held by this worker`));
+    if (run && run.epoch <= upTo)
+      this.abandon(run, new LastoutError('STALE_CLAIM', `Job ${id} is no longer held by this worker`));
   }
 
   /** Somebody asked to cancel: the handler decides how it ends, what was only claimed ahead goes back at once. */
@@ -299,7 +334,7 @@ export class Worker {
     settlements.forEach(({ id, epoch, ending }, index) => {
       this.claims.forget(epoch, id);
       if (answers[index] === 'ok') this.finished += ending.kind === 'release' ? 0 : 1;
-      else this.parts.logger.warn('Late result refused', { id, code: answers[index], ending: ending.kind });
+      else this.parts.logger.warn('Late result refused', { id, epoch, code: answers[index], ending: ending.kind });
     });
   }
 
@@ -312,7 +347,8 @@ export class Worker {
     const wait = Math.min(retryMinMs * 2 ** this.#failures, retryMaxMs) * (0.5 + system.random() / 2);
     this.#failures += 1;
     this.#retryAt = system.monotonic() + wait;
-    system.timer(wait, () => this.#schedulePump(), this.#endings.length > 0 ? 'hold' : undefined);
+    if (this.#shutDown) return;
+    this.#callOffRetry = system.timer(wait, () => this.#schedulePump(), this.#endings.length > 0 ? 'hold' : undefined);
   }
 
   #recovered(): void {
@@ -343,11 +379,14 @@ export class Worker {
   }
 
   unsettled(): readonly string[] {
-    return this.#endings.map(({ id }) => id);
+    return [...this.#underWay, ...this.#endings].map(({ id }) => id);
   }
 
+  /** From here on nothing is sent: what is unsettled comes back when its claim lapses. */
   shutDown(): void {
+    this.#shutDown = true;
     this.#callOffPoll();
+    this.#callOffRetry();
     this.#heart.stop();
     this.notebook.stop();
     this.#unsubscribe();

@@ -22,7 +22,7 @@ export function claim(step: Step, request: ClaimRequest): Claimed {
   const nextDueAt = step.tables.nextDueAt();
   const nextDueInMs = nextDueAt === null ? null : Math.max(0, nextDueAt - step.now);
   const taken = rows.taken;
-  if (taken.length === 0) return { epoch: 0, jobs: [], nextDueInMs, more: tended.more };
+  if (taken.length === 0) return { epoch: 0, jobs: [], nextDueInMs, more: rows.more || tended.more };
   const record: ClaimRecord = {
     epoch: step.tables.nextEpoch(),
     owner: request.owner,

@@ -42,7 +42,7 @@ export function backToPending(step: Step, row: Row, record: ClaimRecord, kind: L
   if (row.expiresAt !== null && row.expiresAt <= step.now) {
     return endClaimed(step, row, record, kind, 'expired', { error: expiry(row) });
   }
-  const owner = row.slot === null ? undefined : tables.slotOwner(row.type, row.slot);
+  const owner = slotOwner(step, row);
   if (owner) return endClaimed(step, row, record, kind, 'cancelled', { error: superseded(owner) });
   leaveClaim(step, row, record, kind);
   row.dueAt = dueAt;
@@ -50,6 +50,14 @@ export function backToPending(step: Step, row: Row, record: ClaimRecord, kind: L
   tables.count(row.queue, 'pending', 1);
   tables.save(row);
   standAgain(step, row);
+}
+
+/** The pending job in a row's slot. One that is past its ttl is ended first, and then stands in nobody's way. */
+function slotOwner(step: Step, row: Row): Row | undefined {
+  const owner = row.slot === null ? undefined : step.tables.slotOwner(row.type, row.slot);
+  if (!owner || !isExpired(step, owner)) return owner;
+  expire(step, owner);
+  return undefined;
 }
 
 /** Ends a pending job that is past its ttl, at the instant it passed it: swept early or late, it reads the same. */
@@ -75,7 +83,9 @@ export function leaveClaim(step: Step, row: Row, record: ClaimRecord | undefined
   row.left = kind;
   if (!record) return;
   row.epoch = record.epoch;
-  if (!record.ahead.includes(row.seq)) row.startedAt ??= record.at;
+  // A job that was claimed ahead has begun if its handler had a last word.
+  const begun = (kind !== 'release' && kind !== 'lapse') || !record.ahead.includes(row.seq);
+  if (begun) row.startedAt ??= record.at;
   record.open -= 1;
   step.touchedClaims.add(record);
 }
@@ -91,7 +101,7 @@ function enter(step: Step, row: Row, state: FinishedState, { error, errorText, r
   row.keepCount = keep?.count ?? null;
   step.tables.finish(row);
   step.tables.count(row.queue, state, 1);
-  step.ended = true;
+  step.mayExceedCap = true;
   tell(step, state, row, { attempt: row.attempts, ...(error && { error }) });
 }
 

@@ -155,6 +155,7 @@ export function create(step: Step, job: NewJob, retryOf: string | null): { id: s
   tables.add(row);
   stand(step, row);
   tables.count(row.queue, 'pending', 1);
+  step.mayExceedCap = true;
   tell(step, 'created', row);
   return { id: row.id, outcome: 'created' };
 }

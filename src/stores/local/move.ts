@@ -1,6 +1,6 @@
 /** Move: changing jobs by hand. Each job is looked at and changed in the same step, and answered for by itself. */
 import type { Move, Moved, MoveOutcome, MoveRequest, NewJob } from '../../core/store.js';
-import { endClaimed, endPending, leaveClaim } from './end.js';
+import { endClaimed, endPending, expire, isExpired, leaveClaim } from './end.js';
 import { create, instantOf, printOf } from './insert.js';
 import { leavePlace, passTurn, stand } from './place.js';
 import { search } from './read.js';
@@ -49,7 +49,10 @@ function cancel(
     return 'cancelled';
   }
   if (force) {
-    if (!dryRun) endClaimed(step, row, holderOf(step, row), 'lapse', 'cancelled', { error });
+    if (!dryRun) {
+      endClaimed(step, row, holderOf(step, row), 'lapse', 'cancelled', { error });
+      step.cancelRequested = true; // its handler learns that it has lost the claim
+    }
     return 'cancelled';
   }
   if (!dryRun && row.cancelAt === null) {
@@ -97,13 +100,10 @@ function retry(step: Step, row: Row, dryRun: boolean, newId: string | undefined)
   const { state } = viewOf(step, row);
   if (state === 'pending' || state === 'processing') return { outcome: 'not_finished' };
   const owner = row.slot === null ? undefined : step.tables.slotOwner(row.type, row.slot);
-  if (owner && owner.id !== row.id) return { outcome: 'skipped', newId: owner.id };
+  if (owner && !isExpired(step, owner)) return { outcome: 'skipped', newId: owner.id };
   if (dryRun || newId === undefined) return { outcome: 'retried' };
-  if (row.state === null)
-    endPending(step, row, 'expired', {
-      error: { code: 'EXPIRED', message: `Not started within its ttl of ${row.ttlMs} ms` },
-      at: row.expiresAt!,
-    });
+  // Both may be past their ttl without having been swept, and may be one and the same.
+  for (const late of new Set([owner, row])) if (late?.state === null) expire(step, late);
   create(step, likeRow(row, newId), row.id);
   return { outcome: 'retried', newId };
 }

@@ -70,8 +70,12 @@ export function tally(step: Step, cleanup: CleanupPolicy): Tally {
     counts.delayed -= expiredLater + due;
   }
   for (const { queue, n } of tables.stalledByQueue(now)) of(queue).stalled += n;
-  for (const { queue, dueAt } of tables.oldestReady()) of(queue).oldestDueAgeMs = Math.max(0, now - dueAt);
-  return { queues: [...queues.values()].filter(isWorthTelling), overdue: overdue(step, cleanup) };
+  for (const { queue, dueAt } of tables.oldestDue(now)) of(queue).oldestDueAgeMs = Math.max(0, now - dueAt);
+  return {
+    queues: [...queues.values()].filter(isWorthTelling),
+    paused: paused.has('*'),
+    overdue: overdue(step, cleanup),
+  };
 }
 
 /** Finished jobs that the cleanup should have removed a whole interval ago. */

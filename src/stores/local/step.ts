@@ -15,7 +15,9 @@ export interface Step {
   readonly touchedClaims: Set<ClaimRecord>;
   earliestLaterAt: number | null;
   cancelRequested: boolean;
-  ended: boolean;
+  paused: boolean;
+  /** A job was added or ended: the number of stored jobs may be above the cap, with some that may go. */
+  mayExceedCap: boolean;
 }
 
 export function beginStep(tables: Tables, now: number): Step {
@@ -28,7 +30,8 @@ export function beginStep(tables: Tables, now: number): Step {
     touchedClaims: new Set(),
     earliestLaterAt: null,
     cancelRequested: false,
-    ended: false,
+    paused: false,
+    mayExceedCap: false,
   };
 }
 
@@ -46,8 +49,9 @@ export function hintsOf(step: Step, maxStoredJobs: number): Hint[] {
   if (step.readyTypes.size > 0) hints.push({ kind: 'ready', types: step.readyTypes });
   if (step.earliestLaterAt !== null) hints.push({ kind: 'later', inMs: Math.max(0, step.earliestLaterAt - step.now) });
   if (step.cancelRequested) hints.push({ kind: 'cancel' });
+  if (step.paused) hints.push({ kind: 'pause' });
   if (step.events.length > 0) hints.push({ kind: 'events' });
-  if (step.ended && maxStoredJobs !== Number.POSITIVE_INFINITY && step.tables.storedTotal() > maxStoredJobs)
+  if (step.mayExceedCap && maxStoredJobs !== Number.POSITIVE_INFINITY && step.tables.storedTotal() > maxStoredJobs)
     hints.push({ kind: 'cap' });
   return hints;
 }

@@ -83,7 +83,8 @@ export function localStore(engine: LocalEngine, context: StoreContext): Store {
       change((step) => {
         if (queue === null && !paused) step.tables.clearPauses();
         else step.tables.setPaused(queue ?? '*', paused);
-        if (!paused) step.readyTypes.add('*');
+        if (paused) step.paused = true;
+        else step.readyTypes.add('*');
       }),
     find: (request) => look((step) => find(step, request)),
     tally: (cleanup) => look((step) => tally(step, cleanup)),

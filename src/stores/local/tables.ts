@@ -170,8 +170,8 @@ export interface Tables {
   /** Pending rows past expiresAt, and rows in `later` that are due: what the tally has yet to learn. */
   untold(now: number): Iterable<{ queue: string; expired: number; expiredLater: number; due: number }>;
   stalledByQueue(now: number): Iterable<{ queue: string; n: number }>;
-  /** dueAt of the oldest ready job per queue. */
-  oldestReady(): Iterable<{ queue: string; dueAt: number }>;
+  /** dueAt of the oldest due job per queue: ready, behind or not yet promoted; those past expiresAt left out. */
+  oldestDue(now: number): Iterable<{ queue: string; dueAt: number }>;
 
   // Pauses: a queue name, or '*' for all.
   paused(): ReadonlySet<string>;

@@ -19,6 +19,8 @@ export function createEventLog() {
     read(after: string | null, limit: number): { events: EventRecord[]; cursor: string; reset: boolean } {
       if (after === null) return { events: [], cursor: `${seq}.${records.at(-1)?.events.length ?? 0}`, reset: false };
       const [fromSeq, fromIndex] = parseEventCursor(after);
+      // Past the end: the store is not the one that the cursor came from.
+      if (fromSeq > seq) return { events: [], cursor: `${seq}.${records.at(-1)?.events.length ?? 0}`, reset: true };
       const first = records[0]?.seq ?? seq + 1;
       const events: EventRecord[] = [];
       for (const record of records.slice(Math.max(0, fromSeq - first))) {

@@ -116,11 +116,11 @@ export function createPending() {
           yield { queue: row.queue, expired: +expired, expiredLater: +(expired && isLater), due: +due };
       }
     },
-    *oldestReady(): Generator<{ queue: string; dueAt: number }> {
+    *oldestDue(now: number): Generator<{ queue: string; dueAt: number }> {
       const oldest = new Map<string, number>();
-      for (const row of tickets.keys()) {
-        if (row.place === Place.ready && row.dueAt < (oldest.get(row.queue) ?? Number.POSITIVE_INFINITY))
-          oldest.set(row.queue, row.dueAt);
+      for (const { queue, dueAt, expiresAt } of tickets.keys()) {
+        if (dueAt > now || (expiresAt !== null && expiresAt <= now)) continue;
+        oldest.set(queue, Math.min(dueAt, oldest.get(queue) ?? dueAt));
       }
       for (const [queue, dueAt] of oldest) yield { queue, dueAt };
     },

@@ -4,16 +4,30 @@ import { localStore } from '../local/store.js';
 import type { Transact } from '../local/tables.js';
 import { createTables } from './tables.js';
 
-/** Queues opened on the same memory store share its jobs; closing one leaves them there. */
+interface Namespace {
+  readonly transact: Transact;
+  readonly listeners: Set<(hint: Hint) => void>;
+}
+
+/** Queues opened on the same memory store and namespace share its jobs; closing one leaves them there. */
 export function memoryStore(): StoreFactory {
-  const tables = createTables();
-  const listeners = new Set<(hint: Hint) => void>();
-  // A step is synchronous and checks before it writes, so it needs no rollback.
-  const transact: Transact = async (work) => work(tables);
+  const namespaces = new Map<string, Namespace>();
+
+  function namespaceOf(name: string): Namespace {
+    const known = namespaces.get(name);
+    if (known) return known;
+    const tables = createTables();
+    // A step is synchronous and checks before it writes, so it needs no rollback.
+    const made: Namespace = { transact: async (work) => work(tables), listeners: new Set() };
+    namespaces.set(name, made);
+    return made;
+  }
+
   return {
     engine: 'memory',
-    open: async (context: StoreContext) =>
-      localStore(
+    async open(context: StoreContext) {
+      const { transact, listeners } = namespaceOf(context.namespace);
+      return localStore(
         {
           engine: 'memory',
           durability: 'process',
@@ -24,6 +38,7 @@ export function memoryStore(): StoreFactory {
           close: async () => undefined,
         },
         context,
-      ),
+      );
+    },
   };
 }

@@ -132,7 +132,7 @@ export function createTables(): Tables {
         }
       }
     },
-    oldestReady: () => pending.oldestReady(),
+    oldestDue: (now) => pending.oldestDue(now),
 
     paused: () => paused,
     setPaused: (queue, on) => void (on ? paused.add(queue) : paused.delete(queue)),

@@ -1,6 +1,6 @@
 /** Claim records: one per claim call, with the numbers of its jobs as a list. */
 import type { ClaimRecord, Tables } from '../local/tables.js';
-import type { Value, Values } from './driver.js';
+import { limited, type Value, type Values } from './driver.js';
 import type { Live } from './live.js';
 import type { Session, StepPart } from './session.js';
 
@@ -10,7 +10,6 @@ type Part = Pick<
 >;
 
 export interface Claims extends Part, StepPart {
-  anyLapsed(now: number): boolean;
   /** Numbers of the jobs that a record names; some may have left it since. */
   heldSeqs(): Iterable<number>;
 }
@@ -19,8 +18,7 @@ export function createClaims({ names, sql }: Session, live: Live): Claims {
   const table = names('claims');
   const columns = 'epoch, owner, at, max_stalls, seqs, due_at, ahead, open';
   const select = sql(`select ${columns} from ${table} where epoch = ?`);
-  const lapsed = sql(`select ${columns} from ${table} where due_at <= ? order by due_at, epoch limit ?`);
-  const anyLapsed = sql(`select 1 from ${table} where due_at <= ? limit 1`);
+  const lapsed = sql(`select ${columns} from ${table} where due_at <= ? order by due_at, epoch ${limited}`);
   const lists = sql(`select epoch, seqs from ${table} order by epoch`);
   const insert = sql(`insert into ${table} (${columns}) values (?, ?, ?, ?, ?, ?, ?, ?)`);
   const update = sql(`update ${table} set due_at = ?, ahead = ?, open = ? where epoch = ?`);
@@ -71,7 +69,6 @@ export function createClaims({ names, sql }: Session, live: Live): Claims {
       holders = null;
     },
     lapsedClaims: (now, limit) => lapsed.all(now, limit).map(recordIn),
-    anyLapsed: (now) => anyLapsed.get(now) !== undefined,
     claimOf(row) {
       const epoch = holdersNow().get(row.seq);
       return epoch === undefined || epoch <= row.epoch ? undefined : claim(epoch);

@@ -6,7 +6,7 @@ export type Values = readonly Value[];
 
 /** What is used of a prepared statement. The optional methods are younger than Node 22.13. */
 export interface SqliteStatement {
-  run(...values: Value[]): { readonly changes: number | bigint };
+  run(...values: Value[]): { readonly changes: number | bigint; readonly lastInsertRowid: number | bigint };
   get(...values: Value[]): unknown;
   all(...values: Value[]): unknown[];
   setReadBigInts?(on: boolean): unknown;
@@ -59,10 +59,13 @@ function isDriver(module: unknown): module is SqliteDriver {
 
 /** A statement whose rows are arrays of text, numbers and nulls, in the order of its columns. */
 export interface Statement {
-  run(...values: Value[]): { readonly changes: number | bigint };
+  run(...values: Value[]): { readonly changes: number | bigint; readonly lastInsertRowid: number | bigint };
   get(...values: Value[]): Values | undefined;
   all(...values: Value[]): readonly Values[];
 }
+
+/** A limit as a parameter. SQLite looks into a bare one when it plans, and would compile the statement at each run. */
+export const limited = 'limit ? + 0';
 
 /** Arrays cost half of what objects do; a driver without them gives objects, whose values are in the same order. */
 export function prepare(db: SqliteDatabase, text: string): Statement {
@@ -81,6 +84,16 @@ export function prepare(db: SqliteDatabase, text: string): Statement {
     },
     all: (...values) => statement.all(...values).map(valuesOf),
   };
+}
+
+/** Some errors, such as a full disk, have ended the transaction already: then there is nothing left to undo. */
+export function rollBack(db: SqliteDatabase): void {
+  if (db.isTransaction === false) return;
+  try {
+    db.exec('rollback');
+  } catch {
+    // A driver without isTransaction: no transaction is open any more.
+  }
 }
 
 /** The value of a pragma, or of any statement with one row and one column. */

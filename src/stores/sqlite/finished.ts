@@ -1,6 +1,6 @@
 /** Finished jobs and their retention. */
 import type { AgeRule, Row, Tables } from '../local/tables.js';
-import type { Values } from './driver.js';
+import { limited, type Values } from './driver.js';
 import type { Live } from './live.js';
 import { copiedColumns, doneColumns, finishColumns, finishValues } from './rows.js';
 import type { Session } from './session.js';
@@ -16,7 +16,7 @@ export interface Finished extends Part {
 }
 
 export function createFinished(session: Session, live: Live, dropLines: (row: Row) => void): Finished {
-  const { names, sql, rows, policies, counters } = session;
+  const { names, sql, rows, policies, counts } = session;
   const table = names('done');
   const select = `select ${doneColumns('d')} from ${table} d`;
   const byId = sql(`${select} where d.id = ?`);
@@ -26,12 +26,13 @@ export function createFinished(session: Session, live: Live, dropLines: (row: Ro
       `select ${copiedColumns}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? from ${names('jobs')} where seq = ?`,
   );
   const remove = sql(`delete from ${table} where seq = ?`);
-  const oldest = (own: string): string => `${select} where d.keep_ms is ${own} order by d.completed_at, d.seq limit ?`;
+  const oldest = (own: string): string =>
+    `${select} where d.keep_ms is ${own} order by d.completed_at, d.seq ${limited}`;
   const oldestOwn = sql(oldest('not null'));
   const oldestOther = sql(oldest('null'));
-  const overOwnAge = sql(`${select} where d.go_at < ? order by d.go_at, d.seq limit ?`);
+  const overOwnAge = sql(`${select} where d.go_at < ? order by d.go_at, d.seq ${limited}`);
   const countOverOwnAge = sql(`select count(*) from ${table} where go_at < ?`);
-  const counts = createCountRules(session);
+  const countRules = createCountRules(session);
 
   const rowsIn = (list: readonly Values[]): Row[] => list.map((values) => session.done(values));
   const baseOf = (rule: AgeRule): string => (rule.useCompletedTime ? 'completed_at' : 'created_at');
@@ -53,13 +54,13 @@ export function createFinished(session: Session, live: Live, dropLines: (row: Ro
       dropLines(row);
       policies.release(rows.get(row.seq)!.policy);
       rows.delete(row.seq);
-      counters.advance('stored', -1);
+      counts.advance('stored', -1);
     },
     overAge(now, rule, limit) {
       // The index serves a choice that few make, so it is made when the choice is first acted on.
       if (!rule.useCompletedTime) sql(createdIndex(session)).run();
       const base = baseOf(rule);
-      const other = sql(`${select} where d.keep_ms is null and d.${base} < ? order by d.${base}, d.seq limit ?`);
+      const other = sql(`${select} where d.keep_ms is null and d.${base} < ? order by d.${base}, d.seq ${limited}`);
       const found = [...rowsIn(overOwnAge.all(now, limit)), ...rowsIn(other.all(now - rule.retentionMs, limit))];
       return oldestFirst(found).slice(0, limit);
     },
@@ -67,10 +68,10 @@ export function createFinished(session: Session, live: Live, dropLines: (row: Ro
       const other = sql(`select count(*) from ${table} where keep_ms is null and ${baseOf(rule)} < ?`);
       return (countOverOwnAge.get(now)![0] as number) + (other.get(now - rule.retentionMs)![0] as number);
     },
-    overCount: (limit) => oldestFirst(rowsIn(bySeqs.all(JSON.stringify(counts.over(limit))))).slice(0, limit),
+    overCount: (limit) => oldestFirst(rowsIn(bySeqs.all(JSON.stringify(countRules.over(limit))))).slice(0, limit),
     oldestFinished: (limit) =>
       oldestFirst([...rowsIn(oldestOwn.all(limit)), ...rowsIn(oldestOther.all(limit))]).slice(0, limit),
-    storedTotal: () => counters.read('stored'),
+    storedTotal: () => counts.read('stored'),
   };
 }
 
@@ -91,7 +92,7 @@ function createCountRules({ names, sql }: Session): { over(limit: number): numbe
   const beyond = sql(
     'select seq from (select seq, completed_at, keep_count, row_number() over (order by completed_at desc, seq desc) ' +
       `as rank from ${table} where type = ? and state = ?) ` +
-      'where keep_count is not null and rank > keep_count order by completed_at, seq limit ?',
+      `where keep_count is not null and rank > keep_count order by completed_at, seq ${limited}`,
   );
   return {
     over(limit) {

@@ -1,6 +1,6 @@
 /** Live jobs. A row says nothing about its place: a claim then writes one record and no row (see pending.ts). */
 import { Place, type Row, type Tables } from '../local/tables.js';
-import type { Values } from './driver.js';
+import { limited, type Values } from './driver.js';
 import { liveColumns, restOf } from './rows.js';
 import type { Session } from './session.js';
 
@@ -25,14 +25,14 @@ function selectLive({ names }: Session): string {
 const matchPages = { first: 4, next: 64 } as const;
 
 export function createLive(session: Session): Live {
-  const { names, sql, rows, policies, counters } = session;
+  const { names, sql, rows, policies, counts } = session;
   const jobs = names('jobs');
   const select = selectLive(session);
   const byId = sql(`${select} where j.id = ?`);
   const bySeq = sql(`${select} where j.seq = ?`);
   const bySeqs = sql(`${select} where j.seq in (select value from json_each(?))`);
-  const ofType = sql(`${select} where j.type = ? and j.seq < ? order by j.seq desc limit ?`);
-  const ofKey = sql(`${select} where j.key = ? and j.type = ? and j.seq < ? order by j.seq desc limit ?`);
+  const ofType = sql(`${select} where j.type = ? and j.seq < ? order by j.seq desc ${limited}`);
+  const ofKey = sql(`${select} where j.key = ? and j.type = ? and j.seq < ? order by j.seq desc ${limited}`);
   const common = 'seq, id, type, queue, priority, due_at, created_at, max_attempts, policy, input';
   const insertPlain = sql(`insert into ${jobs} (${common}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   const insert = sql(
@@ -76,7 +76,7 @@ export function createLive(session: Session): Live {
         insert.run(seq, id, type, queue, priority, dueAt, createdAt, maxAttempts, policy, input, subject, key, source, rest);
       }
       session.know(row, policy);
-      counters.advance('stored', 1);
+      counts.advance('stored', 1);
     },
     save(row) {
       saveExpiry(row);

@@ -2,11 +2,13 @@
 import { LastoutError } from '../../core/errors.js';
 import type { EventRecord, LogLine } from '../../core/store.js';
 import { bounds, type Row, type Tables } from '../local/tables.js';
-import type { Value } from './driver.js';
 import { leavingNumber, leavingOf } from './rows.js';
 import type { Session, StepPart } from './session.js';
 
 type Event = Omit<EventRecord, 'cursor' | 'at'>;
+
+/** Trimming touches other pages than adding does, so it is done for several records at once. */
+const trimEvery = 64;
 
 /** A cursor is `record.events`: the next one is event number `events` of that record, or what follows it. */
 export function createEventLog({ names, sql }: Session): Pick<Tables, 'addEvents' | 'events'> {
@@ -14,42 +16,44 @@ export function createEventLog({ names, sql }: Session): Pick<Tables, 'addEvents
   const insert = sql(`insert into ${table} (at, body) values (?, ?)`);
   const newest = sql(`select max(no) from ${table}`);
   const oldest = sql(`select min(no) from ${table}`);
-  const page = sql(`select no, at, body from ${table} where no >= ? order by no limit ?`);
+  const from = sql(`select no, at, body from ${table} where no >= ? order by no limit 1`);
   const trimByCount = sql(`delete from ${table} where no <= ?`);
   // Reads from the oldest up to the first that stays; the newest always stays, so numbers never start over.
   const trimByAge = sql(
     `delete from ${table} where no < (select no from ${table} where at > ? or no = ? order by no limit 1)`,
   );
-  const numberOf = (value: Value | undefined): number => (typeof value === 'number' ? value : 0);
 
   return {
     addEvents(at, events) {
-      insert.run(at, encodeEvents(events));
-      const no = numberOf(newest.get()?.[0]);
+      const no = Number(insert.run(at, encodeEvents(events)).lastInsertRowid);
+      if (no % trimEvery !== 0) return;
       trimByCount.run(no - bounds.eventRecordsMax);
       trimByAge.run(at - bounds.eventAgeMs, no);
     },
     events(after, limit) {
-      const last = numberOf(newest.get()?.[0]);
-      if (after === null) return { events: [], cursor: `${last + 1}.0`, reset: false };
-      const from = parseCursor(after);
+      const last = Number(newest.get()?.[0] ?? 0);
+      if (after === null) return { events: [], cursor: endOf(last), reset: false };
+      const start = parseCursor(after);
       // Past the end: the file is not the one that the cursor came from.
-      if (from.record > last + 1) return { events: [], cursor: `${last + 1}.0`, reset: true };
-      const reset = from.record < (numberOf(oldest.get()?.[0]) || last + 1) - 1;
+      if (start.record > last) return { events: [], cursor: endOf(last), reset: true };
+      const reset = start.record < Number(oldest.get()?.[0] ?? 0) - 1;
       const events: EventRecord[] = [];
-      for (let next = from.record; events.length < limit; ) {
-        const [record] = page.all(next, 1);
-        if (!record) break;
-        const no = record[0] as number;
-        const list = decodeEvents(record[2] as string);
-        for (let i = no === from.record ? from.read : 0; i < list.length && events.length < limit; i++) {
-          events.push({ ...list[i]!, at: record[1] as number, cursor: `${no}.${i + 1}` });
+      for (let record = from.get(start.record); record && events.length < limit; ) {
+        const [no, at, body] = record as [number, number, string];
+        const list = decodeEvents(body);
+        for (let i = no === start.record ? start.read : 0; i < list.length && events.length < limit; i++) {
+          events.push({ ...list[i]!, at, cursor: `${no}.${i + 1}` });
         }
-        next = no + 1;
+        record = from.get(no + 1);
       }
       return { events, cursor: events.at(-1)?.cursor ?? after, reset };
     },
   };
+
+  function endOf(last: number): string {
+    const record = from.get(last);
+    return `${last}.${record ? decodeEvents(record[2] as string).length : 0}`;
+  }
 }
 
 function parseCursor(cursor: string): { readonly record: number; readonly read: number } {
@@ -100,7 +104,7 @@ export function createLineLog({ names, sql }: Session): LineLog {
   const count = sql(`select count(*) from ${table} where seq = ?`);
   const select = sql(
     `select at, message, fields from ${table} where seq = coalesce(` +
-      `(select seq from ${names('jobs')} where id = ?1), (select seq from ${names('done')} where id = ?1)) order by no`,
+      `(select seq from ${names('jobs')} where id = ?), (select seq from ${names('done')} where id = ?)) order by no`,
   );
   const remove = sql(`delete from ${table} where seq = ?`);
   const any = sql(`select 1 from ${table} limit 1`);
@@ -117,7 +121,7 @@ export function createLineLog({ names, sql }: Session): LineLog {
       for (const { at, message, fields } of lines) insert.run(row.seq, no++, at, message, fields);
     },
     lines: (id) =>
-      select.all(id).map(
+      select.all(id, id).map(
         ([at, message, fields]): LogLine => ({
           at: at as number,
           message: message as string,

@@ -1,9 +1,10 @@
 /** The three places of pending jobs, and the turns of exclusive keys. */
 import type { ClaimRequest } from '../../core/store.js';
 import { Place, type Row, type Tables } from '../local/tables.js';
-import type { Values } from './driver.js';
+import { limited, type Values } from './driver.js';
 import type { Live } from './live.js';
 import { mergePages } from './merge.js';
+import { createOldestDue } from './oldest.js';
 import { liveColumns } from './rows.js';
 import type { Session } from './session.js';
 
@@ -21,12 +22,12 @@ type Part = Pick<
   | 'clearTurn'
   | 'firstBehind'
   | 'untold'
-  | 'oldestReady'
+  | 'oldestDue'
 >;
 
 export interface Pending extends Part {
-  /** Whether nothing is ready in these lanes, nothing is due and nothing has expired. */
-  quiet(request: ClaimRequest, paused: ReadonlySet<string>, now: number): boolean;
+  /** Whether no job is ready in these lanes. */
+  nothingReady(request: ClaimRequest, paused: ReadonlySet<string>): boolean;
   /** Numbers of the pending rows past their expiresAt. */
   expiredSeqs(now: number): number[];
 }
@@ -53,11 +54,10 @@ export function createPending(session: Session, live: Live): Pending {
         'and type = ? and queue = ? and priority = ? and due_at = ? and seq = ?',
     ),
   );
-  const due = sql(`${join('pending_later')} where p.place = 1 and p.due_at <= ? order by p.due_at, p.seq limit ?`);
+  const due = sql(`${join('pending_later')} where p.place = 1 and p.due_at <= ? order by p.due_at, p.seq ${limited}`);
   const nextDue = sql(`select due_at from ${table} ${by('pending_later')} where place = 1 order by due_at limit 1`);
-  const expired = sql(`${join('pending_expiry')} where p.expires_at <= ? order by p.expires_at, p.seq limit ?`);
+  const expired = sql(`${join('pending_expiry')} where p.expires_at <= ? order by p.expires_at, p.seq ${limited}`);
   const expiredSeqs = sql(`select seq from ${table} ${by('pending_expiry')} where expires_at <= ?`);
-  const anyExpired = sql(`select 1 from ${table} ${by('pending_expiry')} where expires_at <= ? limit 1`);
   const ofSlot = sql(`${join('pending_slot')} where p.type = ? and p.slot = ?`);
   const behind = sql(
     `${join('pending_behind')} where p.place = 2 and p.type = ? and p.queue = ? and p.xkey = ? ` +
@@ -67,8 +67,8 @@ export function createPending(session: Session, live: Live): Pending {
     `select queue, count(*), sum(place = 1) from ${table} ${by('pending_expiry')} where expires_at <= ? group by queue`,
   );
   const dueByQueue = sql(
-    `select queue, count(*) from ${table} ${by('pending_later')} where place = 1 and due_at <= ?1 ` +
-      'and (expires_at is null or expires_at > ?1) group by queue',
+    `select queue, count(*) from ${table} ${by('pending_later')} where place = 1 and due_at <= ? ` +
+      'and (expires_at is null or expires_at > ?) group by queue',
   );
   const lanes = createLanes(session);
   const turns = createTurns(session);
@@ -76,6 +76,7 @@ export function createPending(session: Session, live: Live): Pending {
 
   return {
     ...turns,
+    ...createOldestDue(session),
     put(row, place) {
       live.follow(row);
       row.place = place;
@@ -103,17 +104,11 @@ export function createPending(session: Session, live: Live): Pending {
       for (const [queue, n, later] of expiredByQueue.all(now)) {
         yield { queue: queue as string, expired: n as number, expiredLater: later as number, due: 0 };
       }
-      for (const [queue, n] of dueByQueue.all(now)) {
+      for (const [queue, n] of dueByQueue.all(now, now)) {
         yield { queue: queue as string, expired: 0, expiredLater: 0, due: n as number };
       }
     },
-    oldestReady: () => lanes.oldest(),
-    quiet({ types, queues }, paused, now) {
-      const dueAt = nextDue.get()?.[0];
-      if (typeof dueAt === 'number' && dueAt <= now) return false;
-      if (anyExpired.get(now)) return false;
-      return paused.has('*') || lanes.empty(types, queues, paused);
-    },
+    nothingReady: ({ types, queues }, paused) => paused.has('*') || lanes.empty(types, queues, paused),
   };
 }
 
@@ -122,26 +117,21 @@ function createLanes(session: Session) {
   const { names, sql } = session;
   const table = names('pending');
   const inLane = 'place = 0 and type = ? and queue = ?';
-  const nextType = sql(`select type from ${table} where place = 0 and type > ? order by type limit 1`);
   const nextQueue = sql(`select queue from ${table} where place = 0 and type = ? and queue > ? order by queue limit 1`);
   const any = sql(`select 1 from ${table} where ${inLane} limit 1`);
-  const head = sql(
-    `select priority, due_at from ${table} where ${inLane} and priority > ? order by priority, due_at limit 1`,
-  );
   const page = sql(
     `select priority, due_at, seq from ${table} where ${inLane} and (priority, due_at, seq) > (?, ?, ?) ` +
-      'order by priority, due_at, seq limit ?',
+      `order by priority, due_at, seq ${limited}`,
   );
   const pageOfRows = sql(
     `select ${liveColumns('j')}, 0 as place from ${table} p cross join ${names('jobs')} j on j.seq = p.seq ` +
-      'where p.place = 0 and p.type = ? and p.queue = ? order by p.priority, p.due_at, p.seq limit ?',
+      `where p.place = 0 and p.type = ? and p.queue = ? order by p.priority, p.due_at, p.seq ${limited}`,
   );
 
   /** One seek per name: nothing between two names is read. */
   function* namesAfter(next: (after: string) => Values | undefined): Generator<string> {
     for (let name = next('')?.[0]; name !== undefined; name = next(name as string)?.[0]) yield name as string;
   }
-  const allTypes = (): Generator<string> => namesAfter((after) => nextType.get(after));
   const queuesOf = (type: string): Generator<string> => namesAfter((after) => nextQueue.get(type, after));
 
   function* of(
@@ -177,19 +167,6 @@ function createLanes(session: Session) {
       const seqs = mergePages(pages, inOrder, limit).map((values) => values[2] as number);
       const found = new Map(live.many(seqs).map((row) => [row.seq, row]));
       return seqs.map((seq) => found.get(seq)!);
-    },
-    /** Per queue the oldest of all its types and priorities, one seek each. */
-    *oldest(): Generator<{ queue: string; dueAt: number }> {
-      const oldest = new Map<string, number>();
-      for (const { type, queue } of of([...allTypes()], null, new Set())) {
-        let first = head.get(type, queue, Number.MIN_SAFE_INTEGER);
-        while (first) {
-          const [priority, dueAt] = first as [number, number];
-          oldest.set(queue, Math.min(dueAt, oldest.get(queue) ?? dueAt));
-          first = head.get(type, queue, priority);
-        }
-      }
-      for (const [queue, dueAt] of oldest) yield { queue, dueAt };
     },
   };
 }

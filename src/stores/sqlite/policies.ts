@@ -2,7 +2,7 @@
  * Equal policies are stored once, with the number of rows that use them; the last user takes the policy along.
  * A number never stands for another text, so what this process remembers stays true whatever other processes do.
  */
-import type { Counters, Session, StepPart } from './session.js';
+import type { Counts, Session, StepPart } from './session.js';
 
 export interface Policies extends StepPart {
   bodyOf(no: number): string;
@@ -14,13 +14,12 @@ export interface Policies extends StepPart {
 
 const rememberedMax = 1_000;
 
-export function createPolicies(sql: Session['sql'], names: Session['names'], counters: Counters): Policies {
+export function createPolicies(sql: Session['sql'], names: Session['names'], counts: Counts): Policies {
   const table = names('policies');
   const selectBody = sql(`select body from ${table} where no = ?`);
   const selectNo = sql(`select no from ${table} where body = ? order by no limit 1`);
-  const updateUses = sql(`update ${table} set uses = uses + ? where no = ?`);
-  const insert = sql(`insert into ${table} (no, body, uses) values (?, ?, ?)`);
-  const removeUnused = sql(`delete from ${table} where no = ? and uses <= 0`);
+  const insert = sql(`insert or ignore into ${table} (no, body) values (?, ?)`);
+  const remove = sql(`delete from ${table} where no = ?`);
 
   const bodies = new Map<number, string>();
   const numbers = new Map<string, number>();
@@ -55,7 +54,7 @@ export function createPolicies(sql: Session['sql'], names: Session['names'], cou
     use(body) {
       let no = numbers.get(body) ?? (selectNo.get(body)?.[0] as number | undefined);
       if (no === undefined) {
-        no = counters.advance('policy', 1);
+        no = counts.advance('policy', 1);
         drawn = true;
       }
       remember(no, body);
@@ -67,10 +66,10 @@ export function createPolicies(sql: Session['sql'], names: Session['names'], cou
     },
     flush() {
       for (const [no, delta] of deltas) {
-        if (delta === 0) continue;
-        // Another process may have removed it as unused since it was remembered here.
-        if (Number(updateUses.run(delta, no).changes) === 0 && delta > 0) insert.run(no, bodyOf(no), delta);
-        if (delta < 0) removeUnused.run(no);
+        counts.add('uses', String(no), delta);
+        // Another process may have removed it with its last user since it was remembered here.
+        if (delta > 0) insert.run(no, bodyOf(no));
+        if (delta < 0 && counts.read('uses', String(no)) === 0) remove.run(no);
       }
     },
   };

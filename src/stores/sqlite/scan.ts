@@ -6,7 +6,7 @@
 import { type FinishedState, finishedStates } from '../../core/job.js';
 import type { JobFilter } from '../../core/store.js';
 import type { Row, Tables } from '../local/tables.js';
-import type { Value, Values } from './driver.js';
+import { limited, type Value, type Values } from './driver.js';
 import { mergePages, type ReadPage } from './merge.js';
 import { stateNumber } from './rows.js';
 import type { Session } from './session.js';
@@ -36,7 +36,7 @@ export function createScan({ names, sql }: Session, sources: ScanSources): Pick<
     (table: string, conditions: readonly Condition[]): ReadPage =>
     (after, size) => {
       const texts = conditions.map(({ text }) => text);
-      const statement = sql(`select seq from ${table} where ${texts.join(' and ')} order by seq desc limit ?`);
+      const statement = sql(`select seq from ${table} where ${texts.join(' and ')} order by seq desc ${limited}`);
       const values = conditions.flatMap((condition) => condition.values);
       // The bound of the first page is the last condition; later pages go on from their key.
       if (after) values[values.length - 1] = after[0]!;

@@ -1,6 +1,6 @@
 /** The tables of a namespace, made and upgraded by numbered migrations. A migration that was released never changes. */
 import { LastoutError } from '../../core/errors.js';
-import { prepare, type SqliteDatabase, type Value } from './driver.js';
+import { prepare, rollBack, type SqliteDatabase, type Value } from './driver.js';
 import { isMissingTable } from './errors.js';
 
 /** Quoted names of a namespace's tables and indices. */
@@ -61,8 +61,8 @@ const first = (n: Names): string => `
   create index ${n('done_go')} on ${n('done')} (go_at, seq) where go_at is not null;
   create index ${n('done_count')} on ${n('done')} (type, state, keep_count) where keep_count is not null;
 
-  create table ${n('tally')} (
-    queue text not null, state text not null, n integer not null, primary key (queue, state)
+  create table ${n('counts')} (
+    name text not null, part text not null, n integer not null, primary key (name, part)
   ) strict, without rowid;
   create table ${n('events')} (no integer primary key, at integer not null, body text not null) strict;
   create table ${n('lines')} (
@@ -74,9 +74,8 @@ const first = (n: Names): string => `
     epoch integer not null, "left" integer
   ) strict;
   create table ${n('queues')} (name text primary key) strict, without rowid;
-  create table ${n('policies')} (no integer primary key, body text not null, uses integer not null) strict;
+  create table ${n('policies')} (no integer primary key, body text not null) strict;
   create index ${n('policies_body')} on ${n('policies')} (body);
-  insert into ${n('meta')} (name, value) values ('seq', 0), ('epoch', 0), ('stored', 0), ('policy', 0);
 `;
 
 const migrations: readonly ((names: Names) => string)[] = [first];
@@ -93,7 +92,7 @@ export function migrate(db: SqliteDatabase, namespace: string, where: string): v
     prepare(db, `update ${names('meta')} set value = ? where name = 'schema'`).run(migrations.length);
     db.exec('commit');
   } catch (error) {
-    if (db.isTransaction !== false) db.exec('rollback');
+    rollBack(db);
     throw error;
   }
 }

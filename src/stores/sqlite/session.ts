@@ -29,7 +29,7 @@ export interface Session {
   readonly names: Names;
   /** Prepared once per connection. */
   sql(text: string): Statement;
-  readonly counters: Counters;
+  readonly counts: Counts;
   readonly policies: Policies;
   /** Two reads of one row in one step give the same object: the verbs change it in place. */
   readonly rows: Map<number, Known>;
@@ -38,15 +38,15 @@ export interface Session {
   live(values: Values): Row;
   /** The object of a finished row, from `doneColumns`. */
   done(values: Values): Row;
-  /** Parts are begun and flushed in this order; counters come last, because others draw numbers while they write. */
+  /** Parts are begun and flushed in this order; counts come last, because others count while they write. */
   readonly parts: StepPart[];
 }
 
 export function createSession(db: SqliteDatabase, names: Names): Session {
   const sql = statementCache(db);
   const rows = new Map<number, Known>();
-  const counters = createCounters(sql, names);
-  const policies = createPolicies(sql, names, counters);
+  const counts = createCounts(sql, names);
+  const policies = createPolicies(sql, names, counts);
 
   function know(row: Row, policy: number): Known {
     const known = { row, policy, priority: row.priority, dueAt: row.dueAt, expiresAt: row.expiresAt };
@@ -63,13 +63,13 @@ export function createSession(db: SqliteDatabase, names: Names): Session {
   return {
     names,
     sql,
-    counters,
+    counts,
     policies,
     rows,
     know,
     live: (values) => rowOf(values, liveRow),
     done: (values) => rowOf(values, doneRow),
-    parts: [{ begin: () => rows.clear() }, policies, counters],
+    parts: [{ begin: () => rows.clear() }, policies, counts],
   };
 }
 
@@ -85,38 +85,65 @@ function statementCache(db: SqliteDatabase): (text: string) => Statement {
   };
 }
 
-export type Counter = 'seq' | 'epoch' | 'stored' | 'policy';
-
-export interface Counters extends StepPart {
-  read(name: Counter): number;
-  /** The new value. */
-  advance(name: Counter, by: number): number;
+/**
+ * Every number that steps change, in one table, so that a small step writes one page for all of them: the counters
+ * `seq`, `epoch`, `stored` and `policy` (part ''), the tally (name: state, part: queue), and the rows per policy
+ * (`uses`, part: its number). A number at 0 has no row.
+ */
+export interface Counts extends StepPart {
+  read(name: string, part?: string): number;
+  add(name: string, part: string, delta: number): void;
+  /** Adds to a counter: its new value. */
+  advance(name: string, by: number): number;
+  flush(): void;
 }
 
-function createCounters(sql: Session['sql'], names: Names): Counters {
-  const values = new Map<Counter, { readonly stored: number; now: number }>();
-  const select = sql(`select value from ${names('meta')} where name = ?`);
-  const update = sql(`update ${names('meta')} set value = ? where name = ?`);
+interface Count {
+  /** Null: not read in this step. */
+  stored: number | null;
+  delta: number;
+}
 
-  function entry(name: Counter): { now: number } {
-    let known = values.get(name);
-    if (!known) {
-      const stored = Number(select.get(name)?.[0] ?? 0);
-      known = { stored, now: stored };
-      values.set(name, known);
-    }
-    return known;
+function createCounts(sql: Session['sql'], names: Names): Counts {
+  const table = names('counts');
+  const select = sql(`select n from ${table} where name = ? and part = ?`);
+  const upsert = sql(
+    `insert into ${table} (name, part, n) values (?, ?, ?) on conflict do update set n = n + excluded.n`,
+  );
+  const removeZero = sql(`delete from ${table} where name = ? and part = ? and n = 0`);
+  const known = new Map<string, Map<string, Count>>();
+
+  function entry(name: string, part: string): Count {
+    const parts = known.get(name) ?? new Map<string, Count>();
+    known.set(name, parts);
+    const count = parts.get(part) ?? { stored: null, delta: 0 };
+    parts.set(part, count);
+    return count;
+  }
+  function read(name: string, part = ''): number {
+    const count = entry(name, part);
+    count.stored ??= Number(select.get(name, part)?.[0] ?? 0);
+    return count.stored + count.delta;
+  }
+  function write(name: string, part: string, count: Count): void {
+    if (count.delta === 0) return;
+    upsert.run(name, part, count.delta);
+    if (count.delta < 0) removeZero.run(name, part);
+    if (count.stored !== null) count.stored += count.delta;
+    count.delta = 0;
   }
   return {
-    begin: () => values.clear(),
-    read: (name) => entry(name).now,
+    begin: () => known.clear(),
+    read,
+    add(name, part, delta) {
+      entry(name, part).delta += delta;
+    },
     advance(name, by) {
-      const known = entry(name);
-      known.now += by;
-      return known.now;
+      entry(name, '').delta += by;
+      return read(name);
     },
     flush() {
-      for (const [name, { stored, now }] of values) if (now !== stored) update.run(now, name);
+      for (const [name, parts] of known) for (const [part, count] of parts) write(name, part, count);
     },
   };
 }

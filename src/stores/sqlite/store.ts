@@ -1,12 +1,14 @@
 /** The SQLite store: one file, any number of processes on one machine. */
 import { stat } from 'node:fs/promises';
+import { show } from '../../core/duration.js';
 import { LastoutError } from '../../core/errors.js';
 import type { ClaimRequest, Hint, StoreContext, StoreFactory } from '../../core/store.js';
+import { refuseUnknown } from '../../core/unknown-option.js';
 import { type LocalEngine, localStore } from '../local/store.js';
 import type { Transact } from '../local/tables.js';
-import { type Connection, type ConnectionOptions, openFile, useGiven } from './connection.js';
-import { prepare, type SqliteDatabase, single } from './driver.js';
-import { translate } from './errors.js';
+import { type Connection, type ConnectionOptions, openFile, useGiven, watchChanges } from './connection.js';
+import { type SqliteDatabase, single } from './driver.js';
+import { isBusy, translate } from './errors.js';
 import { migrate } from './schema.js';
 import { createTables, type SqliteTables } from './tables.js';
 import { busyTimeoutMs } from './transact.js';
@@ -20,20 +22,14 @@ export type SqliteSource =
 export interface SqliteOptions {
   /** `full` (the default) survives power loss; `normal` is faster and may then lose the last moments. */
   readonly synchronous?: 'full' | 'normal';
-}
-
-/** Options that tests shorten. */
-export interface SqliteTuning {
+  /** How long a call waits while another process holds the lock, in milliseconds; 10,000 unless given. */
   readonly lockWaitMs?: number;
 }
 
-const lockWaitMs = 10_000;
+const defaultLockWaitMs = 10_000;
 
-export function sqliteStore(source: SqliteSource, options: SqliteOptions & SqliteTuning = {}): StoreFactory {
-  const settings: ConnectionOptions = {
-    synchronous: options.synchronous ?? 'full',
-    lockWaitMs: options.lockWaitMs ?? lockWaitMs,
-  };
+export function sqliteStore(source: SqliteSource, options: SqliteOptions = {}): StoreFactory {
+  const settings = checkOptions(source, options);
   let shared: Promise<Shared> | null = null;
   let users = 0;
 
@@ -73,6 +69,25 @@ export function sqliteStore(source: SqliteSource, options: SqliteOptions & Sqlit
   };
 }
 
+function checkOptions(source: SqliteSource, options: SqliteOptions): ConnectionOptions {
+  refuseUnknown(source, ['file', 'db'], 'The first argument of sqliteStore');
+  refuseUnknown(options, ['synchronous', 'lockWaitMs'], 'The options of sqliteStore');
+  const { synchronous = 'full', lockWaitMs = defaultLockWaitMs } = options;
+  const isFile = 'file' in source && typeof source.file === 'string' && source.file !== '';
+  const isConnection = 'db' in source && typeof source.db?.prepare === 'function';
+  if (isFile === isConnection) {
+    const message = 'sqliteStore takes either { file } with a path, or { db } with an open connection of node:sqlite.';
+    throw new LastoutError('INVALID_URL', message);
+  }
+  if (synchronous !== 'full' && synchronous !== 'normal') {
+    throw new LastoutError('UNKNOWN_OPTION', `synchronous is ${show(synchronous)}; it is 'full' or 'normal'.`);
+  }
+  if (!(Number.isFinite(lockWaitMs) && lockWaitMs >= 0)) {
+    throw new LastoutError('INVALID_DURATION', `lockWaitMs is ${show(lockWaitMs)}; give milliseconds from 0.`);
+  }
+  return { synchronous, lockWaitMs };
+}
+
 interface Shared {
   readonly connection: Connection;
   readonly namespaces: Map<string, Promise<Namespace>>;
@@ -85,8 +100,9 @@ interface Namespace {
 }
 
 async function connect(source: SqliteSource, settings: ConnectionOptions, context: StoreContext): Promise<Shared> {
-  const connection =
-    'file' in source ? await openFile(source.file, settings, context.system) : useGiven(source.db, settings);
+  const connection = await ('file' in source
+    ? openFile(source.file, settings, context.system)
+    : useGiven(source.db, settings, context.system));
   return { connection, namespaces: new Map() };
 }
 
@@ -109,9 +125,7 @@ function engineOf(
   { system }: StoreContext,
   release: () => Promise<void>,
 ): SqliteEngine {
-  const { db, line, transactions } = connection;
-  const version = prepare(db, 'pragma data_version');
-  let seenVersion = version.get()![0];
+  const { db, where, line, transactions } = connection;
   let closed = false;
 
   const step =
@@ -132,16 +146,12 @@ function engineOf(
       if (closed) return null;
       try {
         return tables.quiet(request, now);
-      } catch {
-        return null; // locked or gone: the claim itself waits, or says why not
+      } catch (error) {
+        if (isBusy(error)) return null; // the claim itself waits
+        throw translate(error, where);
       }
     },
-    changed() {
-      const now = version.get()![0];
-      const moved = now !== seenVersion;
-      seenVersion = now;
-      return moved;
-    },
+    changed: watchChanges(db),
     check: () => warningsOf(connection),
     async close() {
       if (closed) return;

@@ -6,7 +6,7 @@ import type { SqliteDatabase } from './driver.js';
 import { createFinished } from './finished.js';
 import { createLive } from './live.js';
 import { createEventLog, createLineLog, createTombstones } from './logs.js';
-import { createPending } from './pending.js';
+import { createPending, type Pending } from './pending.js';
 import { createScan } from './scan.js';
 import { namesOf } from './schema.js';
 import { createSession, type Session, type StepPart } from './session.js';
@@ -27,8 +27,8 @@ export function createTables(db: SqliteDatabase, namespace: string, now: () => n
   const claims = createClaims(session, live);
   const lineLog = createLineLog(session);
   const tombstones = createTombstones(session);
-  const tally = createTally(session);
   const pauses = createPauses(session);
+  const quiet = createQuiet(session, pending, pauses);
   const finished = createFinished(session, live, (row) => lineLog.drop(row));
   const { scan } = createScan(session, {
     live: (seqs) => live.many(seqs),
@@ -36,7 +36,7 @@ export function createTables(db: SqliteDatabase, namespace: string, now: () => n
     heldSeqs: () => claims.heldSeqs(),
     expiredSeqs: () => pending.expiredSeqs(now()),
   });
-  const parts: readonly StepPart[] = [claims, lineLog, tombstones, tally, ...session.parts];
+  const parts: readonly StepPart[] = [claims, lineLog, tombstones, ...session.parts];
 
   return {
     ...live,
@@ -44,12 +44,11 @@ export function createTables(db: SqliteDatabase, namespace: string, now: () => n
     ...claims,
     ...finished,
     ...pauses,
+    ...createTally(session),
     ...createEventLog(session),
-    nextSeq: () => session.counters.advance('seq', 1),
-    nextEpoch: () => session.counters.advance('epoch', 1),
+    nextSeq: () => session.counts.advance('seq', 1),
+    nextEpoch: () => session.counts.advance('epoch', 1),
     scan,
-    tallies: () => tally.tallies(),
-    count: (queue, state, delta) => tally.count(queue, state, delta),
     addLines: (row, lines) => lineLog.addLines(row, lines),
     lines: (id) => lineLog.lines(id),
     tombstone: (id) => tombstones.tombstone(id),
@@ -60,50 +59,46 @@ export function createTables(db: SqliteDatabase, namespace: string, now: () => n
     flush() {
       for (const part of parts) part.flush?.();
     },
-    quiet(request, at) {
-      if (claims.anyLapsed(at) || !pending.quiet(request, pauses.paused(), at)) return null;
-      return { nextDueAt: pending.nextDueAt() };
+    quiet: (request, at) => quiet.look(request, at),
+  };
+}
+
+/** An idle worker asks often: one statement for everything but the lanes, outside of any transaction. */
+function createQuiet({ names, sql }: Session, pending: Pending, pauses: Pick<Tables, 'paused'>) {
+  const table = names('pending');
+  const deadlines = sql(
+    `select exists (select 1 from ${names('claims')} where due_at <= ?), ` +
+      `exists (select 1 from ${table} indexed by ${names('pending_expiry')} where expires_at <= ?), ` +
+      `(select due_at from ${table} indexed by ${names('pending_later')} where place = 1 order by due_at limit 1), ` +
+      `exists (select 1 from ${names('queues')})`,
+  );
+  const none: ReadonlySet<string> = new Set();
+  return {
+    look(request: ClaimRequest, now: number): { readonly nextDueAt: number | null } | null {
+      const [lapsed, expired, nextDueAt, anyPaused] = deadlines.get(now, now) as [
+        number,
+        number,
+        number | null,
+        number,
+      ];
+      if (lapsed || expired || (nextDueAt !== null && nextDueAt <= now)) return null;
+      return pending.nothingReady(request, anyPaused ? pauses.paused() : none) ? { nextDueAt } : null;
     },
   };
 }
 
-function createTally({ names, sql }: Session): Pick<Tables, 'tallies' | 'count'> & StepPart {
-  const table = names('tally');
-  const select = sql(`select queue, state, n from ${table}`);
-  const add = sql(
-    `insert into ${table} (queue, state, n) values (?, ?, ?) on conflict do update set n = n + excluded.n`,
-  );
-  const removeEmpty = sql(`delete from ${table} where queue = ? and state = ? and n = 0`);
-  const deltas = new Map<string, Map<TallyState, number>>();
-
-  /** Written before it is read, so that a reading step and a writing one see the same. */
-  function flush(): void {
-    for (const [queue, states] of deltas) {
-      for (const [state, delta] of states) {
-        if (delta === 0) continue;
-        add.run(queue, state, delta);
-        if (delta < 0) removeEmpty.run(queue, state);
-      }
-    }
-    deltas.clear();
-  }
+/** Counts are written before they are read as a whole, so that the rows say all. */
+function createTally({ names, sql, counts }: Session): Pick<Tables, 'tallies' | 'count'> {
+  const isState = "name in ('pending', 'delayed', 'processing', 'completed', 'failed', 'cancelled', 'expired')";
+  const select = sql(`select part, name, n from ${names('counts')} where ${isState}`);
   return {
-    begin: () => deltas.clear(),
-    flush,
     *tallies() {
-      flush();
+      counts.flush();
       for (const [queue, state, n] of select.all()) {
         yield { queue: queue as string, state: state as TallyState, n: n as number };
       }
     },
-    count(queue, state, delta) {
-      let states = deltas.get(queue);
-      if (!states) {
-        states = new Map();
-        deltas.set(queue, states);
-      }
-      states.set(state, (states.get(state) ?? 0) + delta);
-    },
+    count: (queue, state, delta) => counts.add(state, queue, delta),
   };
 }
 

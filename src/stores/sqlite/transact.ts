@@ -1,7 +1,7 @@
 /** Steps as transactions: taken at once where nobody is in the way, else waited for without stopping the process. */
 import { LastoutError } from '../../core/errors.js';
 import { pause, type System } from '../../core/system.js';
-import { prepare, type SqliteDatabase } from './driver.js';
+import { prepare, rollBack, type SqliteDatabase } from './driver.js';
 import { isBusy, translate } from './errors.js';
 
 /** The synchronous part of a wait: heartbeats stand still meanwhile. */
@@ -79,7 +79,6 @@ export interface Transactions {
 export function createTransactions(db: SqliteDatabase): Transactions {
   const begin = { writing: prepare(db, 'begin immediate'), reading: prepare(db, 'begin') };
   const commit = prepare(db, 'commit');
-  const rollback = prepare(db, 'rollback');
 
   function run<T>(kind: 'writing' | 'reading', frame: StepFrame, work: () => T): T {
     begin[kind].run();
@@ -90,17 +89,8 @@ export function createTransactions(db: SqliteDatabase): Transactions {
       commit.run();
       return value;
     } catch (error) {
-      undo();
+      rollBack(db);
       throw error;
-    }
-  }
-  /** Some errors, such as a full disk, have ended the transaction already. */
-  function undo(): void {
-    if (db.isTransaction === false) return;
-    try {
-      rollback.run();
-    } catch {
-      // No transaction is open: what the error that brought us here has done already.
     }
   }
   return {

@@ -56,29 +56,44 @@ const table = [
   }),
   cell('skip', 'only a processing match', 'inserts one successor', insertsSuccessor),
   cell('skip', 'no match', 'inserts', insertsOne),
-  cell('replace', 'a pending match', 'fails the pending one and inserts', async ({ job, error, now }, matched, answer) => {
-    assert.deepEqual(answer, { id: 'new', outcome: 'replaced', replaced: matched });
-    const { state, completedAt } = await job(matched);
-    assert.deepEqual({ state, completedAt }, { state: 'failed', completedAt: now() });
-    assert.equal((await error(matched))?.message, 'Replaced by newer job');
-    assert.equal((await job('new')).state, 'pending');
-  }),
+  cell(
+    'replace',
+    'a pending match',
+    'fails the pending one and inserts',
+    async ({ job, error, now }, matched, answer) => {
+      assert.deepEqual(answer, { id: 'new', outcome: 'replaced', replaced: matched });
+      const { state, completedAt } = await job(matched);
+      assert.deepEqual({ state, completedAt }, { state: 'failed', completedAt: now() });
+      assert.equal((await error(matched))?.message, 'Replaced by newer job');
+      assert.equal((await job('new')).state, 'pending');
+    },
+  ),
   cell('replace', 'only a processing match', 'inserts one successor and never touches it', insertsSuccessor),
   cell('replace', 'no match', 'inserts', insertsOne),
-  cell('coalesce', 'a pending match', 'moves it to now and returns its id', async ({ job, find, now }, matched, answer) => {
-    assert.deepEqual(answer, { id: matched, outcome: 'coalesced' });
-    assert.equal((await job(matched)).scheduledFor, now());
-    assert.deepEqual(await find(), [matched]);
-  }),
-  cell('coalesce', 'only a processing match', 'returns its id and runs it once more', async (bench, matched, answer) => {
-    assert.deepEqual(answer, { id: matched, outcome: 'coalesced' });
-    const { epoch } = await bench.job(matched);
-    await bench.settle({ id: matched, epoch, owner: 'worker-1' }, ending.complete());
-    assert.equal((await bench.job(matched)).state, 'pending');
-    await bench.settle(await bench.take(), ending.complete());
-    assert.equal((await bench.job(matched)).state, 'completed');
-    assert.deepEqual(await bench.find(), [matched]);
-  }),
+  cell(
+    'coalesce',
+    'a pending match',
+    'moves it to now and returns its id',
+    async ({ job, find, now }, matched, answer) => {
+      assert.deepEqual(answer, { id: matched, outcome: 'coalesced' });
+      assert.equal((await job(matched)).scheduledFor, now());
+      assert.deepEqual(await find(), [matched]);
+    },
+  ),
+  cell(
+    'coalesce',
+    'only a processing match',
+    'returns its id and runs it once more',
+    async (bench, matched, answer) => {
+      assert.deepEqual(answer, { id: matched, outcome: 'coalesced' });
+      const { epoch } = await bench.job(matched);
+      await bench.settle({ id: matched, epoch, owner: 'worker-1' }, ending.complete());
+      assert.equal((await bench.job(matched)).state, 'pending');
+      await bench.settle(await bench.take(), ending.complete());
+      assert.equal((await bench.job(matched)).state, 'completed');
+      assert.deepEqual(await bench.find(), [matched]);
+    },
+  ),
   cell('coalesce', 'no match', 'inserts', insertsOne),
 ];
 
@@ -125,11 +140,14 @@ const matching = [
     const id = await add(keyed('k', 'skip', { delay: 3_600_000 }));
     assert.deepEqual(await insert(keyed('k', 'skip')), [{ id, outcome: 'skipped' }]);
   }),
-  storeCase('insert: a job that waits for its next attempt is a pending match', async ({ add, insert, take, settle }) => {
-    const id = await add(keyed('k', 'skip'));
-    await settle(await take(), ending.retry(60_000));
-    assert.deepEqual(await insert(keyed('k', 'skip')), [{ id, outcome: 'skipped' }]);
-  }),
+  storeCase(
+    'insert: a job that waits for its next attempt is a pending match',
+    async ({ add, insert, take, settle }) => {
+      const id = await add(keyed('k', 'skip'));
+      await settle(await take(), ending.retry(60_000));
+      assert.deepEqual(await insert(keyed('k', 'skip')), [{ id, outcome: 'skipped' }]);
+    },
+  ),
   storeCase('insert: a pending job past its ttl is first ended and then matches nothing', async (bench) => {
     const old = await bench.add(keyed('k', 'skip', { ttlMs: 1_000 }));
     bench.advance(1_000);
@@ -168,7 +186,11 @@ const matching = [
     assert.deepEqual(await insert(keyed('k', 'coalesce')), [{ id: successor, outcome: 'coalesced' }]);
   }),
   storeCase('insert: replace ends all pending matches and names the newest', async ({ insert, job }) => {
-    await insert(keyed('k', 'none', { id: 'a' }), keyed('k', 'skip', { id: 'skipped' }), keyed('k', 'none', { id: 'b' }));
+    await insert(
+      keyed('k', 'none', { id: 'a' }),
+      keyed('k', 'skip', { id: 'skipped' }),
+      keyed('k', 'none', { id: 'b' }),
+    );
     const [answer] = await insert(keyed('k', 'replace', { id: 'new' }));
     assert.deepEqual(answer, { id: 'new', outcome: 'replaced', replaced: 'b' });
     for (const id of ['a', 'b']) assert.equal((await job(id)).state, 'failed');
@@ -197,13 +219,16 @@ const coalescing = [
     await insert(keyed('k', 'coalesce'));
     assert.deepEqual(await claimIds(), [id]);
   }),
-  storeCase('insert: coalesce with a delay moves a due job to that time', async ({ add, insert, advance, claimIds }) => {
-    const id = await add(keyed('k', 'coalesce'));
-    await insert(keyed('k', 'coalesce', { delay: 5_000 }));
-    assert.deepEqual(await claimIds(), []);
-    advance(5_000);
-    assert.deepEqual(await claimIds(), [id]);
-  }),
+  storeCase(
+    'insert: coalesce with a delay moves a due job to that time',
+    async ({ add, insert, advance, claimIds }) => {
+      const id = await add(keyed('k', 'coalesce'));
+      await insert(keyed('k', 'coalesce', { delay: 5_000 }));
+      assert.deepEqual(await claimIds(), []);
+      advance(5_000);
+      assert.deepEqual(await claimIds(), [id]);
+    },
+  ),
   storeCase('insert: coalesce starts the ttl anew', async ({ add, insert, advance, job, now }) => {
     const id = await add(keyed('k', 'coalesce', { ttlMs: 1_000 }));
     advance(900);
@@ -212,14 +237,17 @@ const coalescing = [
     advance(999);
     assert.equal((await job(id)).state, 'pending');
   }),
-  storeCase('insert: a ttl that coalesce started anew still ends the job', async ({ add, insert, advance, claimIds, job }) => {
-    const id = await add(keyed('k', 'coalesce', { ttlMs: 1_000 }));
-    advance(900);
-    await insert(keyed('k', 'coalesce'));
-    advance(1_000);
-    assert.deepEqual(await claimIds(), []);
-    assert.equal((await job(id)).state, 'expired');
-  }),
+  storeCase(
+    'insert: a ttl that coalesce started anew still ends the job',
+    async ({ add, insert, advance, claimIds, job }) => {
+      const id = await add(keyed('k', 'coalesce', { ttlMs: 1_000 }));
+      advance(900);
+      await insert(keyed('k', 'coalesce'));
+      advance(1_000);
+      assert.deepEqual(await claimIds(), []);
+      assert.equal((await job(id)).state, 'expired');
+    },
+  ),
   storeCase('insert: skip and coalesce keep the stored input', async ({ add, insert, take, job, settle }) => {
     const id = await add(keyed('k', 'coalesce', { input: '"first"' }));
     await insert(keyed('k', 'skip', { input: '"second"' }), keyed('k', 'coalesce', { input: '"third"' }));
@@ -229,13 +257,16 @@ const coalescing = [
     await settle(hold, ending.complete());
     assert.equal((await job(id)).input, '"first"');
   }),
-  storeCase('insert: several events on a running job make one more run', async ({ add, insert, take, settle, drain }) => {
-    const id = await add(keyed('k', 'coalesce'));
-    const hold = await take();
-    await insert(keyed('k', 'coalesce'), keyed('k', 'coalesce'), keyed('k', 'coalesce'));
-    await settle(hold, ending.complete());
-    assert.deepEqual(await drain(), [id]);
-  }),
+  storeCase(
+    'insert: several events on a running job make one more run',
+    async ({ add, insert, take, settle, drain }) => {
+      const id = await add(keyed('k', 'coalesce'));
+      const hold = await take();
+      await insert(keyed('k', 'coalesce'), keyed('k', 'coalesce'), keyed('k', 'coalesce'));
+      await settle(hold, ending.complete());
+      assert.deepEqual(await drain(), [id]);
+    },
+  ),
   storeCase('insert: coalesce with a delay on a running job runs it again then', async (bench) => {
     const id = await bench.add(keyed('k', 'coalesce'));
     const hold = await bench.take();

@@ -111,21 +111,27 @@ export const insertCases = [
     const [answer] = await insert({ id: 'order-7', given: true, type: 'sms' });
     assert.ok(answer?.outcome === 'refused' && answer.code === 'IDEMPOTENCY_CONFLICT');
   }),
-  storeCase('insert: a given id is known while its job runs and after it finished', async ({ insert, take, settle }) => {
-    await insert({ id: 'order-7', given: true });
-    const hold = await take();
-    assert.equal((await insert({ id: 'order-7', given: true }))[0]?.outcome, 'existing');
-    await settle(hold, ending.complete());
-    assert.equal((await insert({ id: 'order-7', given: true }))[0]?.outcome, 'existing');
-    assert.equal((await insert({ id: 'order-7', given: true, input: '0' }))[0]?.outcome, 'refused');
-  }),
-  storeCase('insert: a given id is known by its tombstone after its job was removed', async ({ insert, remove, find }) => {
-    await insert({ id: 'order-7', given: true });
-    await remove('order-7');
-    assert.deepEqual(await insert({ id: 'order-7', given: true }), [{ id: 'order-7', outcome: 'existing' }]);
-    assert.equal((await insert({ id: 'order-7', given: true, input: '0' }))[0]?.outcome, 'refused');
-    assert.deepEqual(await find(), []);
-  }),
+  storeCase(
+    'insert: a given id is known while its job runs and after it finished',
+    async ({ insert, take, settle }) => {
+      await insert({ id: 'order-7', given: true });
+      const hold = await take();
+      assert.equal((await insert({ id: 'order-7', given: true }))[0]?.outcome, 'existing');
+      await settle(hold, ending.complete());
+      assert.equal((await insert({ id: 'order-7', given: true }))[0]?.outcome, 'existing');
+      assert.equal((await insert({ id: 'order-7', given: true, input: '0' }))[0]?.outcome, 'refused');
+    },
+  ),
+  storeCase(
+    'insert: a given id is known by its tombstone after its job was removed',
+    async ({ insert, remove, find }) => {
+      await insert({ id: 'order-7', given: true });
+      await remove('order-7');
+      assert.deepEqual(await insert({ id: 'order-7', given: true }), [{ id: 'order-7', outcome: 'existing' }]);
+      assert.equal((await insert({ id: 'order-7', given: true, input: '0' }))[0]?.outcome, 'refused');
+      assert.deepEqual(await find(), []);
+    },
+  ),
   storeCase('insert: a given id is known by its tombstone after retention', async (bench) => {
     await bench.insert({ id: 'order-7', given: true });
     await bench.settle(await bench.take(), ending.complete());
@@ -165,13 +171,19 @@ export const insertCases = [
       newJob({ deduplication: 'replace', key: 'k' }),
       newJob({ id: 'order-7', given: true, input: '2' }),
     ];
-    await assert.rejects(store.insert(batch, { atomic: true }), (error) => refusalCode(error) === 'IDEMPOTENCY_CONFLICT');
+    await assert.rejects(
+      store.insert(batch, { atomic: true }),
+      (error) => refusalCode(error) === 'IDEMPOTENCY_CONFLICT',
+    );
     assert.deepEqual(await find(), ['order-7', live]);
     assert.equal((await job(live)).state, 'pending');
   }),
   storeCase('insert: atomic also sees two inputs for one id inside the batch', async ({ store, find }) => {
     const batch = [newJob({ id: 'a', given: true, input: '1' }), newJob({ id: 'a', given: true, input: '2' })];
-    await assert.rejects(store.insert(batch, { atomic: true }), (error) => refusalCode(error) === 'IDEMPOTENCY_CONFLICT');
+    await assert.rejects(
+      store.insert(batch, { atomic: true }),
+      (error) => refusalCode(error) === 'IDEMPOTENCY_CONFLICT',
+    );
     assert.deepEqual(await find(), []);
   }),
   storeCase('insert: atomic answers like single inserts when nothing is refused', async ({ store }) => {
@@ -182,7 +194,11 @@ export const insertCases = [
     ]);
   }),
   storeCase('insert: names that look alike stay apart', async ({ store, insert, claimIds }) => {
-    await insert({ id: 'a', type: 'x.y', queue: 'z' }, { id: 'b', type: 'x', queue: 'y.z' }, { id: 'c', type: 'X.y', queue: 'z' });
+    await insert(
+      { id: 'a', type: 'x.y', queue: 'z' },
+      { id: 'b', type: 'x', queue: 'y.z' },
+      { id: 'c', type: 'X.y', queue: 'z' },
+    );
     assert.deepEqual(await claimIds({ types: ['x.y'], queues: ['z'] }), ['a']);
     const page = await store.find({ filter: filterOf({ types: ['x'] }), cursor: null, limit: 10 });
     assert.deepEqual(

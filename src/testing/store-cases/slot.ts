@@ -26,7 +26,11 @@ const superseded = Object.entries(paths).map(([path, leave]) =>
     assert.equal((await bench.job(hold.id)).state, 'cancelled');
     assert.equal((await bench.error(hold.id))?.code, 'SUPERSEDED');
     assert.equal((await bench.job(successor)).state, 'pending');
-    assert.ok((await news()).some(({ name, id, error }) => name === 'cancelled' && id === hold.id && error?.code === 'SUPERSEDED'));
+    assert.ok(
+      (await news()).some(
+        ({ name, id, error }) => name === 'cancelled' && id === hold.id && error?.code === 'SUPERSEDED',
+      ),
+    );
     assert.deepEqual(await bench.drain(), [successor]);
   }),
 );

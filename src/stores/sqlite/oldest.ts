@@ -1,0 +1,36 @@
+/** How long the oldest due job of each queue has waited: read from the heads of the groups, never from all of them. */
+import { Place, type Tables } from '../local/tables.js';
+import type { Session } from './session.js';
+
+export function createOldestDue({ names, sql }: Session): Pick<Tables, 'oldestDue'> {
+  const table = names('pending');
+  // One seek per type, queue and priority: within a group the table is in the order of due_at.
+  const nextHead = [Place.ready, Place.behind].map((place) =>
+    sql(
+      `select type, queue, priority, due_at from ${table} where place = ${place} and (type, queue, priority) > (?, ?, ?) ` +
+        'and (expires_at is null or expires_at > ?) order by type, queue, priority, due_at limit 1',
+    ),
+  );
+  const dueLater = sql(
+    `select queue, min(due_at) from ${table} indexed by ${names('pending_later')} where place = 1 and due_at <= ? ` +
+      'and (expires_at is null or expires_at > ?) group by queue',
+  );
+
+  return {
+    *oldestDue(now) {
+      const oldest = new Map<string, number>();
+      const see = (queue: string, dueAt: number): void =>
+        void oldest.set(queue, Math.min(dueAt, oldest.get(queue) ?? dueAt));
+      for (const next of nextHead) {
+        let head = next.get('', '', 0, now);
+        while (head) {
+          const [type, queue, priority, dueAt] = head as [string, string, number, number];
+          see(queue, dueAt);
+          head = next.get(type, queue, priority, now);
+        }
+      }
+      for (const [queue, dueAt] of dueLater.all(now, now)) see(queue as string, dueAt as number);
+      for (const [queue, dueAt] of oldest) yield { queue, dueAt };
+    },
+  };
+}

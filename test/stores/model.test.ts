@@ -1,0 +1,73 @@
+// The stores against the model: random sequences of acts, and after each of them everything that can be seen is compared.
+// A failure prints its seed and path; LASTOUT_SEED and LASTOUT_PATH run it again, LASTOUT_RUNS runs more.
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { StoreFactory } from '../../src/core/store.js';
+import { memoryStore } from '../../src/stores/memory/store.js';
+import { sqliteStore } from '../../src/stores/sqlite/index.js';
+import { harnessOn } from './harness.js';
+import { firstActs, kindsOfActs, numberOfKinds } from './model/commands.js';
+import type { Real } from './model/compare.js';
+import { Model } from './model/model.js';
+
+const seed = Number(process.env.LASTOUT_SEED ?? 20_300_101);
+const numRuns = Number(process.env.LASTOUT_RUNS ?? 300);
+const path = process.env.LASTOUT_PATH;
+
+type Acts = Iterable<fc.AsyncCommand<Model, Real>>;
+
+async function sequence(factory: StoreFactory, acts: Acts, counts: Real['counts']): Promise<void> {
+  const harness = await harnessOn(factory);
+  const { cursor } = await harness.store.read({ log: 'events', after: null, limit: 1 });
+  const real: Real = { harness, cursor, seen: [], lastEpoch: 0, counts };
+  const partedUntil = (id: string): number => real.seen.find((job) => job.id === id)?.scheduledFor ?? Number.NaN;
+  const model = new Model(harness.now(), partedUntil);
+  try {
+    await fc.asyncModelRun(() => ({ model, real }), acts);
+    await drain(real);
+  } finally {
+    await harness.dispose();
+  }
+}
+
+/** Whatever happened: once somebody works everything off, nothing is left. */
+async function drain({ harness: { store, advance } }: Real): Promise<void> {
+  await store.pause(null, false);
+  const request = { owner: 'last', types: ['a', 'b'], queues: null, slots: 100, ahead: 0, leaseMs: 60, maxStalls: 1 };
+  for (let round = 0; round < 100; round++) {
+    advance(31_000);
+    const { jobs, epoch } = await store.claim(request);
+    const settlements = jobs.map(({ id }) => ({ id, epoch, ending: { kind: 'complete', result: 'null' } as const }));
+    await store.settle({ owner: 'last', settlements, started: [], next: null });
+    const { queues } = await store.tally(retention);
+    if (queues.every(({ pending, processing }) => pending + processing === 0)) return;
+  }
+  assert.fail('something is left that nobody can claim');
+}
+
+const retention = { maxStoredJobs: 1_000, jobRetentionMs: 1, cleanupIntervalMs: 1, useCompletedTime: true };
+
+async function agree(name: string, create: () => StoreFactory): Promise<void> {
+  let sequences = 0;
+  const counts: Real['counts'] = new Map();
+  const commands = fc.commands(kindsOfActs, { maxCommands: 50, size: 'max' });
+  await fc.assert(
+    fc.asyncProperty(firstActs, commands, async (first, then) => {
+      sequences += 1;
+      await sequence(create(), [...first, ...then], counts);
+    }),
+    { seed, numRuns, ...(path !== undefined && { path }) },
+  );
+  const told = [...counts].map(([what, n]) => `${n} ${what}`).toSorted();
+  console.log(
+    `model: ${sequences} sequences of ${numberOfKinds} kinds of acts on ${name}, seed ${seed}: ${told.join(', ')}`,
+  );
+  expect(sequences).toBeGreaterThanOrEqual(path === undefined ? numRuns : 1);
+}
+
+describe('model', () => {
+  it('memory does what the model does', () => agree('memory', memoryStore), 600_000);
+  it('sqlite does what the model does', () => agree('sqlite', () => sqliteStore({ file: ':memory:' })), 600_000);
+  it('has at least 25 kinds of acts', () => expect(numberOfKinds).toBeGreaterThanOrEqual(25));
+});

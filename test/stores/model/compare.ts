@@ -1,0 +1,151 @@
+// Everything that can be seen of a store, and what the model says it must be.
+import assert from 'node:assert/strict';
+import type { CleanupPolicy } from '../../../src/core/policy.js';
+import type { JobFilter, QueueTally, StoredJob } from '../../../src/core/store.js';
+import type { StoreHarness } from '../../../src/testing/index.js';
+import { isOver, type ModelError, type ModelJob, stateOf } from './jobs.js';
+import type { Model } from './model.js';
+
+export interface Real {
+  readonly harness: StoreHarness;
+  /** Where the event log was last read. */
+  cursor: string;
+  /** All jobs after the last command, newest first. */
+  seen: readonly StoredJob[];
+  lastEpoch: number;
+  /** What was done and what it led to, counted. */
+  readonly counts: Map<string, number>;
+}
+
+export function count(real: Real, what: string): void {
+  real.counts.set(what, (real.counts.get(what) ?? 0) + 1);
+}
+
+export const policy: CleanupPolicy = {
+  maxStoredJobs: 12,
+  jobRetentionMs: 60,
+  cleanupIntervalMs: 30,
+  useCompletedTime: true,
+};
+
+export const everything: JobFilter = {
+  ids: null,
+  states: null,
+  types: null,
+  queues: null,
+  subject: null,
+  key: null,
+  source: null,
+  before: null,
+  after: null,
+};
+
+const entries = ['created', 'claimed', 'stalled', 'completed', 'failed', 'cancelled', 'expired', 'removed'];
+
+export async function look(real: Real): Promise<void> {
+  const { jobs, next } = await real.harness.store.find({ filter: everything, cursor: null, limit: 1_000 });
+  assert.equal(next, null);
+  real.seen = jobs;
+}
+
+export async function compare(model: Model, real: Real): Promise<void> {
+  const { store } = real.harness;
+  assert.deepEqual(
+    real.seen.map(({ seq: _, error, ...job }) => ({ ...job, error: errorOf(error) })),
+    model.jobs.map((job) => expectedJob(job, model.now)).reverse(),
+  );
+  const { queues, overdue } = await store.tally(policy);
+  assert.deepEqual(queues.toSorted(byQueue), expectedTally(model).toSorted(byQueue));
+  assert.equal(overdue, model.overAge(policy, model.now - policy.cleanupIntervalMs).length);
+  const page = await store.read({ log: 'events', after: real.cursor, limit: 1_000 });
+  real.cursor = page.cursor;
+  const told = page.events.filter(({ name }) => entries.includes(name)).map(({ name, id }) => `${name} ${id}`);
+  assert.deepEqual(told.toSorted(), model.events.toSorted());
+  model.events = [];
+  for (const event of page.events) count(real, event.error?.code ?? event.name);
+  checkPromises(real.seen);
+}
+
+const byQueue = (a: QueueTally, b: QueueTally): number => (a.queue < b.queue ? -1 : 1);
+
+/** What holds whatever the model says: one pending job per slot, one running job per exclusive key. */
+function checkPromises(jobs: readonly StoredJob[]): void {
+  const slots = jobs.filter(({ state, metadata }) => state === 'pending' && metadata === '{"slot":true}');
+  const slotNames = slots.map(({ type, key }) => `${type} ${key ?? ''}`);
+  assert.equal(new Set(slotNames).size, slotNames.length, 'one pending job per slot');
+  const exclusive = jobs.filter(({ state, exclusiveKey }) => state === 'processing' && exclusiveKey !== null);
+  const keys = exclusive.map(({ type, queue, exclusiveKey }) => `${type} ${queue} ${exclusiveKey}`);
+  assert.equal(new Set(keys).size, keys.length, 'one running job per exclusive key');
+}
+
+/** Texts that explain are the store's own; codes and the words of users are not. */
+function errorOf(text: string | null): ModelError | null {
+  if (text === null) return null;
+  const { code, message } = JSON.parse(text) as { code?: string; message: string };
+  const explained = code === 'EXPIRED' || code === 'STALLED' || code === 'SUPERSEDED';
+  if (explained) assert.ok(message.length > 0);
+  return explained ? { code } : { ...(code !== undefined && { code }), message };
+}
+
+function expectedJob(job: ModelJob, now: number): Omit<StoredJob, 'seq' | 'error'> & { error: ModelError | null } {
+  const { given, claim } = job;
+  const state = stateOf(job, now);
+  const begun = claim !== null && !job.waiting;
+  const unnoticed = state === 'expired' && job.finished === null;
+  return {
+    id: given.id,
+    type: given.type,
+    queue: given.queue,
+    state,
+    priority: job.priority,
+    input: given.input,
+    result: job.result,
+    error: unnoticed ? { code: 'EXPIRED' } : job.error,
+    attempts: job.attempts + (begun ? 1 : 0),
+    maxAttempts: given.maxAttempts,
+    stalls: job.stalls,
+    subject: given.subject,
+    key: given.key,
+    exclusiveKey: given.exclusiveKey,
+    source: given.source,
+    metadata: given.metadata,
+    policy: given.policy,
+    progress: job.progress,
+    retryOf: job.retryOf,
+    cancelAt: job.cancel?.at ?? null,
+    cancelReason: job.cancel?.reason ?? null,
+    createdAt: job.createdAt,
+    scheduledFor: job.dueAt,
+    startedAt: job.startedAt ?? (begun ? claim.at : null),
+    completedAt: unnoticed ? job.expiresAt : job.completedAt,
+    expiresAt: job.expiresAt,
+    dueAt: claim ? claim.dueAt : state === 'pending' ? job.dueAt : null,
+    epoch: claim?.epoch ?? job.lastEpoch,
+  };
+}
+
+function expectedTally({ jobs, paused, allPaused, now }: Model): QueueTally[] {
+  const queues = new Set([...paused, ...jobs.map(({ given }) => given.queue)]);
+  return [...queues].map((queue) => {
+    const own = jobs.filter(({ given }) => given.queue === queue);
+    const inState = (state: string): ModelJob[] => own.filter((job) => stateOf(job, now) === state);
+    const pending = inState('pending');
+    const processing = inState('processing');
+    const due = pending.filter(({ dueAt }) => dueAt <= now);
+    return {
+      queue,
+      pending: pending.length,
+      delayed: pending.length - due.length,
+      processing: processing.length,
+      stalled: processing.filter(({ claim }) => claim!.dueAt <= now).length,
+      completed: inState('completed').length,
+      failed: inState('failed').length,
+      cancelled: inState('cancelled').length,
+      expired: own.filter(
+        (job) => job.finished === 'expired' || (job.finished === null && !job.claim && isOver(job, now)),
+      ).length,
+      paused: allPaused || paused.has(queue),
+      oldestDueAgeMs: due.length === 0 ? null : now - Math.min(...due.map(({ dueAt }) => dueAt)),
+    };
+  });
+}

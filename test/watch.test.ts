@@ -1,0 +1,536 @@
+// Watching: the event log as an iterable, listeners by name, and waiting for one job.
+import { describe, expect, it } from 'vitest';
+import type { Store } from '../src/core/store.js';
+import { defineJob, fail, type JobEvent, open, type Queue, snooze } from '../src/index.js';
+import { closedAfterwards, closeUnder, eachStore, expectCode, gate, recordingLogger, tapped } from './support.js';
+
+const t0 = new Date('2030-01-01T00:00:00Z');
+
+/** The next n events of an iterable that is being followed. */
+async function take(events: AsyncIterable<JobEvent>, n: number): Promise<JobEvent[]> {
+  const taken: JobEvent[] = [];
+  if (n === 0) return taken;
+  for await (const event of events) {
+    taken.push(event);
+    if (taken.length === n) break;
+  }
+  return taken;
+}
+const brief = (events: readonly JobEvent[]) => events.map(({ name, id }) => [name, id]);
+
+describe('events', () => {
+  eachStore((on) => {
+    it('tell what happens from the call on, in order, with ids and never payloads', async () => {
+      const { queue, clock } = await on.still();
+      await queue.enqueue('before', 'secret');
+      const events = queue.events();
+      let runs = 0;
+      const type = defineJob('act', {
+        attempts: 2,
+        backoff: { type: 'fixed', base: '1s' },
+        subject: 'trip:42',
+        run: ({ progress }) => {
+          runs += 1;
+          if (runs === 1) return snooze('1s');
+          progress(50);
+          if (runs === 2) throw Object.assign(new Error('no paper'), { code: 'EPAPER' });
+          return 'secret';
+        },
+      });
+      await queue.work([type]);
+      const { id } = await queue.enqueue(type, 'secret', { queue: 'slow' });
+      await clock.advance(3_000);
+      await queue.remove(id);
+      const told = await take(events, 10);
+      expect(told.map(({ name }) => name)).toEqual([
+        'created',
+        'claimed',
+        'snoozed',
+        'claimed',
+        'progress',
+        'retried',
+        'claimed',
+        'progress',
+        'completed',
+        'removed',
+      ]);
+      for (const event of told) {
+        expect(event).toMatchObject({ id, type: 'act', queue: 'slow', subject: 'trip:42', cursor: expect.any(String) });
+        expect(event.at).toBeInstanceOf(Date);
+      }
+      expect(told[0]!.at).toEqual(t0);
+      expect(told[5]).toMatchObject({ attempt: 1, error: { message: 'no paper', code: 'EPAPER' } });
+      expect(told[5]!.error).not.toHaveProperty('stack');
+      expect(told[8]).toMatchObject({ attempt: 2 });
+      expect(JSON.stringify(told)).not.toContain('secret');
+    });
+
+    it('are complete: every ending has its own', async () => {
+      const { queue, clock } = await on.still();
+      const events = queue.events();
+      const type = defineJob('act', { attempts: 1, run: () => fail({ message: 'no', code: 'MINE' }) });
+      const { id: expired } = await queue.enqueue('mail', 1, { ttl: '1s' });
+      const { id: cancelled } = await queue.enqueue('mail', 2);
+      await queue.cancel(cancelled, { reason: 'not needed' });
+      await queue.work([type]);
+      const { id: failed } = await queue.enqueue(type, null);
+      await queue.wait(failed);
+      await clock.advance(1_000);
+      await queue.sweep();
+      const told = await take(events, 7);
+      expect(brief(told)).toEqual([
+        ['created', expired],
+        ['created', cancelled],
+        ['cancelled', cancelled],
+        ['created', failed],
+        ['claimed', failed],
+        ['failed', failed],
+        ['expired', expired],
+      ]);
+      expect(told[2]).toMatchObject({ error: { code: 'CANCELLED', message: 'not needed' } });
+      expect(told[5]).toMatchObject({ error: { code: 'MINE', message: 'no' } });
+      expect(told[6]).toMatchObject({ error: { code: 'EXPIRED' } });
+    });
+
+    it('go on after the cursor of any event, without loss and without repetition', async () => {
+      const { queue } = await on.still();
+      const events = queue.events();
+      // Batches of several events in one step, and steps of one.
+      const ids: string[] = [];
+      for (let i = 0; i < 5; i++) {
+        const answers = await queue.enqueueMany(Array.from({ length: i + 1 }, () => ({ type: 'mail', input: i })));
+        ids.push(...answers.map(({ id }) => id));
+      }
+      const all = await take(events, ids.length);
+      expect(all.map(({ id }) => id)).toEqual(ids);
+      expect(new Set(all.map(({ cursor }) => cursor)).size).toBe(ids.length);
+      for (const [index, { cursor }] of all.entries()) {
+        const rest = await take(queue.events({ after: cursor }), ids.length - index - 1);
+        expect(rest.map(({ id }) => id)).toEqual(ids.slice(index + 1));
+      }
+    });
+
+    it('more than one page of them is told in full', async () => {
+      const { queue } = await on.still();
+      const events = queue.events();
+      const jobs = Array.from({ length: 700 }, (_, n) => ({ type: 'mail', input: n }));
+      const ids = [...(await queue.enqueueMany(jobs)), ...(await queue.enqueueMany(jobs))].map(({ id }) => id);
+      expect((await take(events, 1_400)).map(({ id }) => id)).toEqual(ids);
+    });
+
+    it('by subject and by type', async () => {
+      const { queue } = await on.still();
+      const [bySubject, byType, byBoth] = [
+        queue.events({ subject: 'trip:1' }),
+        queue.events({ type: 'letter' }),
+        queue.events({ subject: 'trip:1', type: 'letter' }),
+      ];
+      const a = await queue.enqueue('mail', 1, { subject: 'trip:1' });
+      await queue.enqueue('mail', 2, { subject: 'trip:2' });
+      await queue.enqueue('mail', 3);
+      const b = await queue.enqueue('letter', 4, { subject: 'trip:2' });
+      const c = await queue.enqueue('letter', 5, { subject: 'trip:1' });
+      expect((await take(bySubject, 2)).map(({ id }) => id)).toEqual([a.id, c.id]);
+      expect((await take(byType, 2)).map(({ id }) => id)).toEqual([b.id, c.id]);
+      expect((await take(byBoth, 1)).map(({ id }) => id)).toEqual([c.id]);
+    });
+
+    it('wake their reader at once, and reach it by polling alone', async () => {
+      const { queue, clock } = await on.still();
+      const woken = take(queue.events(), 1);
+      await clock.settle();
+      const { id } = await queue.enqueue('mail', 1);
+      expect((await woken)[0]!.id).toBe(id);
+
+      const deaf = tapped(on.factory(), () => ({ subscribe: () => () => undefined }));
+      const other = await on.still({}, deaf);
+      let told = false;
+      const polled = take(other.queue.events(), 1).finally(() => {
+        told = true;
+      });
+      await other.clock.settle();
+      await other.queue.enqueue('mail', 2);
+      await other.clock.settle();
+      expect(told).toBe(false);
+      await other.clock.advance(100);
+      expect((await polled)[0]!.name).toBe('created');
+    });
+
+    it('end with the signal: while waiting, in the middle of a page, and before they began', async () => {
+      const { queue, clock } = await on.still();
+      const waiting = new AbortController();
+      const end = take(queue.events({ signal: waiting.signal }), 1);
+      await clock.settle();
+      waiting.abort();
+      expect(await end).toEqual([]);
+
+      const middle = new AbortController();
+      const events = queue.events({ signal: middle.signal });
+      await queue.enqueueMany(Array.from({ length: 10 }, () => ({ type: 'mail', input: 1 })));
+      const seen: string[] = [];
+      for await (const event of events) {
+        seen.push(event.name);
+        if (seen.length === 3) middle.abort();
+      }
+      expect(seen).toHaveLength(3);
+      expect(await take(queue.events({ after: '0.0', signal: AbortSignal.abort() }), 1)).toEqual([]);
+    });
+
+    it('end when the queue is closed', async () => {
+      const { queue, clock } = await on.still();
+      const reading = take(queue.events(), 1);
+      await clock.settle();
+      await closeUnder(clock, queue);
+      expect(await reading).toEqual([]);
+    });
+
+    it('leaving the loop leaves no timer behind', async () => {
+      const { queue, clock } = await on.still();
+      await clock.settle();
+      const before = clock.pendingTimers;
+      const events = queue.events();
+      await queue.enqueue('mail', 1);
+      await take(events, 1);
+      await clock.settle();
+      expect(clock.pendingTimers).toBe(before);
+    });
+
+    it.each(['', 'garbage', '1', '1.', '.1', '-1.0', '1.2.3', '99999999999999999999.0'])(
+      'after the cursor %j are refused as INVALID_CURSOR',
+      async (cursor) => {
+        const { queue } = await on.still();
+        await expectCode('INVALID_CURSOR', () => take(queue.events({ after: cursor }), 1));
+      },
+    );
+
+    it('after a cursor of another store, which lies beyond the end, are INVALID_CURSOR with reset', async () => {
+      const { queue } = await on.still();
+      await queue.enqueue('mail', 1);
+      const { details } = await expectCode('INVALID_CURSOR', () => take(queue.events({ after: '5000.0' }), 1));
+      expect(details).toEqual({ reset: true });
+    });
+
+    it('after a cursor that is too old are INVALID_CURSOR with reset, and nothing is told as if nothing was missed', async () => {
+      const { queue, clock } = await on.still();
+      const events = queue.events();
+      await queue.enqueue('mail', 1, { id: 'one' });
+      const [first] = await take(events, 1);
+      await queue.enqueue('mail', 2, { id: 'missed' });
+      await clock.advance(11 * 60_000);
+      // Each enqueue is a step of its own. The log keeps ten minutes of steps, and is trimmed now and then.
+      const steps = on.engine === 'memory' ? 11_000 : 300;
+      for (let i = 0; i < steps; i++) await queue.enqueue('mail', 1, { deduplication: 'replace' });
+      const { message, details } = await expectCode('INVALID_CURSOR', () =>
+        take(queue.events({ after: first!.cursor }), 1),
+      );
+      expect(details).toEqual({ reset: true });
+      expect(message).toContain('find');
+      const fromNow = queue.events();
+      const { id } = await queue.enqueue('letter', 1);
+      expect((await take(fromNow, 1))[0]!.id).toBe(id);
+    });
+
+    it('unknown options are refused', async () => {
+      const { queue } = await on.still();
+      const { message } = await expectCode('UNKNOWN_OPTION', () => queue.events({ afer: '1.0' } as never));
+      expect(message).toContain('Did you mean after?');
+    });
+  });
+});
+
+describe('on', () => {
+  eachStore((on) => {
+    it('calls every listener of that name, and of no other', async () => {
+      const { queue, clock } = await on.still();
+      const heard: string[] = [];
+      queue.on('created', ({ id }) => heard.push(`a ${id}`));
+      queue.on('created', ({ id }) => heard.push(`b ${id}`));
+      queue.on('cancelled', ({ id }) => heard.push(`c ${id}`));
+      await queue.enqueue('mail', 1, { id: 'one' });
+      await queue.enqueue('mail', 2, { id: 'two' });
+      await queue.cancel('one');
+      await clock.settle();
+      expect(heard).toEqual(['a one', 'b one', 'a two', 'b two', 'c one']);
+    });
+
+    it('a listener that throws is logged and hurts neither the others nor the next event', async () => {
+      const { logger, lines } = recordingLogger();
+      const { queue, clock } = await on.still({ logger });
+      const heard: (string | undefined)[] = [];
+      queue.on('created', () => {
+        throw new Error('listener broke');
+      });
+      queue.on('created', ({ id }) => heard.push(id));
+      await queue.enqueue('mail', 1, { id: 'one' });
+      await queue.enqueue('mail', 2, { id: 'two' });
+      await clock.settle();
+      expect(heard).toEqual(['one', 'two']);
+      const complaints = lines.filter(({ level }) => level === 'error');
+      expect(complaints).toEqual(
+        Array(2).fill({
+          level: 'error',
+          message: 'An event listener threw',
+          fields: { event: 'created', error: 'listener broke' },
+        }),
+      );
+    });
+
+    it('hears what happens from the call on, at once', async () => {
+      const { queue, clock } = await on.still();
+      await queue.enqueue('mail', 1, { id: 'before' });
+      const heard: (string | undefined)[] = [];
+      queue.on('created', ({ id }) => heard.push(id));
+      await queue.enqueue('mail', 2, { id: 'after' });
+      await clock.settle();
+      expect(heard).toEqual(['after']);
+    });
+
+    it('returns how to stop listening; the others go on, and stopping twice is stopping once', async () => {
+      const { queue, clock } = await on.still();
+      const heard: string[] = [];
+      const stop = queue.on('created', () => heard.push('a'));
+      queue.on('created', () => heard.push('b'));
+      await queue.enqueue('mail', 1);
+      await clock.settle();
+      stop();
+      stop();
+      await queue.enqueue('mail', 2);
+      await clock.settle();
+      expect(heard).toEqual(['a', 'b', 'b']);
+    });
+
+    it('the last listener to stop ends the reading, and a new one starts it anew', async () => {
+      let reads = 0;
+      const counting = tapped(on.factory(), (store) => ({
+        read: ((request: never) => {
+          reads += 1;
+          return store.read(request);
+        }) as Store['read'],
+      }));
+      const { queue, clock } = await on.still({}, counting);
+      await clock.settle();
+      const before = clock.pendingTimers;
+      const heard: (string | undefined)[] = [];
+      queue.on('created', () => heard.push('never'))();
+      const stop = queue.on('created', ({ id }) => heard.push(id));
+      await queue.enqueue('mail', 1, { id: 'one' });
+      await clock.settle();
+      stop();
+      await clock.settle();
+      expect(clock.pendingTimers).toBe(before);
+      const sofar = reads;
+      await queue.enqueue('mail', 2, { id: 'two' });
+      await clock.advance(1_000);
+      expect(reads).toBe(sofar);
+      queue.on('created', ({ id }) => heard.push(id));
+      await queue.enqueue('mail', 3, { id: 'three' });
+      await clock.settle();
+      expect(heard).toEqual(['one', 'three']);
+    });
+
+    it('a log that cannot be read for a while is read again from then on', async () => {
+      let down = false;
+      const flaky = tapped(on.factory(), (store) => ({
+        read: ((request: never) => (down ? Promise.reject(new Error('gone')) : store.read(request))) as Store['read'],
+      }));
+      const { logger, lines } = recordingLogger();
+      const { queue, clock } = await on.still({ logger }, flaky);
+      const heard: (string | undefined)[] = [];
+      queue.on('created', ({ id }) => heard.push(id));
+      await clock.settle();
+      down = true;
+      await clock.advance(1_000);
+      down = false;
+      await clock.advance(1_000);
+      await queue.enqueue('mail', 1, { id: 'one' });
+      await clock.settle();
+      expect(heard).toEqual(['one']);
+      expect(lines).toContainEqual({
+        level: 'warn',
+        message: 'Reading the event log failed; it goes on from now',
+        fields: { error: 'gone' },
+      });
+    });
+
+    it('hears nothing after the queue is closed', async () => {
+      const store = on.factory();
+      const { queue, clock } = await on.still({}, store);
+      const heard: string[] = [];
+      queue.on('created', ({ name }) => heard.push(name));
+      const other = closedAfterwards(await open(store));
+      await closeUnder(clock, queue);
+      await other.enqueue('mail', 1);
+      await clock.settle();
+      expect(heard).toEqual([]);
+    });
+  });
+});
+
+describe('wait', () => {
+  const act = defineJob<string, string>('act', {
+    attempts: 1,
+    run: ({ input }) => {
+      if (input === 'throw') throw new Error('no');
+      return input;
+    },
+  });
+
+  eachStore((on) => {
+    const ends: [string, (queue: Queue) => Promise<string>, object][] = [
+      ['completed', async (queue) => (await queue.enqueue(act, 'fine')).id, { state: 'completed', result: 'fine' }],
+      [
+        'failed',
+        async (queue) => (await queue.enqueue(act, 'throw')).id,
+        { state: 'failed', error: { message: 'no' } },
+      ],
+      ['expired', async (queue) => (await queue.enqueue('mail', 1, { ttl: '1s' })).id, { state: 'expired' }],
+      ['cancelled', async (queue) => (await queue.enqueue('mail', 1)).id, { state: 'cancelled' }],
+    ];
+    it.each(ends)('resolves when the job is %s', async (state, start, job) => {
+      const { queue, clock } = await on.still();
+      const id = await start(queue);
+      const waiting = queue.wait(id);
+      await clock.settle();
+      if (state === 'cancelled') await queue.cancel(id);
+      else await queue.work([act]);
+      await clock.advance(1_000);
+      expect(await waiting).toMatchObject({ id, ...job });
+      expect(await queue.wait(id), 'and again, at once').toMatchObject({ id, ...job });
+    });
+
+    it('needs no clock to move: the ending itself wakes it', async () => {
+      const { queue } = await on.still();
+      await queue.work([act]);
+      for (let i = 0; i < 20; i++) {
+        const { id } = await queue.enqueue(act, `${i}`);
+        expect((await queue.wait(id)).result).toBe(`${i}`);
+      }
+    });
+
+    it('follows a job through its retries', async () => {
+      const { queue, clock } = await on.still();
+      let runs = 0;
+      const type = defineJob('twice', {
+        backoff: { type: 'fixed', base: '5s' },
+        run: () => {
+          runs += 1;
+          if (runs < 3) throw new Error('not yet');
+          return runs;
+        },
+      });
+      await queue.work([type]);
+      const { id } = await queue.enqueue(type, null);
+      const waiting = queue.wait(id);
+      await clock.advance(10_000);
+      expect(await waiting).toMatchObject({ state: 'completed', result: 3, attempts: 3 });
+    });
+
+    it('sees a job that another queue on the store ends', async () => {
+      const store = on.factory();
+      const [one, other] = [closedAfterwards(await open(store)), closedAfterwards(await open(store))];
+      const { id } = await one.enqueue('mail', 1);
+      const waiting = one.wait(id);
+      await other.cancel(id);
+      expect((await waiting).state).toBe('cancelled');
+    });
+
+    it('rejects with WAIT_TIMEOUT at its timeout, saying how far the job is, and the job goes on', async () => {
+      const { queue, clock } = await on.still();
+      const { id } = await queue.enqueue('mail', 1);
+      let over = false;
+      const waiting = queue.wait(id, { timeout: '2s' }).finally(() => {
+        over = true;
+      });
+      waiting.catch(() => undefined);
+      await clock.advance(1_999);
+      expect(over).toBe(false);
+      await clock.advance(1);
+      const { details, message } = await expectCode('WAIT_TIMEOUT', () => waiting);
+      expect(details).toEqual({ state: 'pending' });
+      expect(message).toContain(id);
+      expect(await queue.get(id)).toMatchObject({ state: 'pending' });
+    });
+
+    it('a timeout of 0 looks once', async () => {
+      const { queue } = await on.still();
+      const { id } = await queue.enqueue('mail', 1);
+      await expectCode('WAIT_TIMEOUT', () => queue.wait(id, { timeout: 0 }));
+      await queue.cancel(id);
+      expect((await queue.wait(id, { timeout: 0 })).state).toBe('cancelled');
+    });
+
+    it('rejects with JOB_NOT_FOUND for a job that is not there, or is removed meanwhile', async () => {
+      const { queue, clock } = await on.still();
+      await expectCode('JOB_NOT_FOUND', () => queue.wait('nobody'));
+      const { id } = await queue.enqueue('mail', 1);
+      const waiting = queue.wait(id);
+      waiting.catch(() => undefined);
+      await clock.settle();
+      await queue.remove(id);
+      await expectCode('JOB_NOT_FOUND', () => waiting);
+    });
+
+    it('rejects with the reason of its signal', async () => {
+      const { queue, clock } = await on.still();
+      const { id } = await queue.enqueue('mail', 1);
+      const controller = new AbortController();
+      const waiting = queue.wait(id, { signal: controller.signal });
+      waiting.catch(() => undefined);
+      await clock.settle();
+      const reason = new Error('enough');
+      controller.abort(reason);
+      await expect(waiting).rejects.toBe(reason);
+      await expect(queue.wait(id, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+    });
+
+    it('rejects with CLOSED when the queue is closed', async () => {
+      const { queue, clock } = await on.still();
+      const { id } = await queue.enqueue('mail', 1);
+      const waiting = queue.wait(id);
+      waiting.catch(() => undefined);
+      await clock.settle();
+      await closeUnder(clock, queue);
+      await expectCode('CLOSED', () => waiting);
+    });
+
+    it('resolves with the ending that closing itself brought about', async () => {
+      const { queue, clock } = await on.still();
+      const begun = gate();
+      const end = gate<string>();
+      const type = defineJob('slow', {
+        run: async () => {
+          begun.open();
+          return end.opened;
+        },
+      });
+      const { id } = await queue.enqueue(type, null);
+      await queue.work([type]);
+      await begun.opened;
+      const waiting = queue.wait(id);
+      const closing = queue.close();
+      end.open('last word');
+      expect(await waiting).toMatchObject({ state: 'completed', result: 'last word' });
+      await clock.settle();
+      expect(await closing).toMatchObject({ finished: 1 });
+    });
+
+    it('leaves no timer behind', async () => {
+      const { queue, clock } = await on.still();
+      await clock.settle();
+      const before = clock.pendingTimers;
+      const { id } = await queue.enqueue('mail', 1);
+      const waiting = queue.wait(id, { timeout: '50ms' });
+      await clock.settle();
+      await queue.cancel(id);
+      await waiting;
+      await clock.settle();
+      expect(clock.pendingTimers).toBe(before);
+    });
+
+    it('refuses options that are none', async () => {
+      const { queue } = await on.still();
+      await expectCode('INVALID_DURATION', () => queue.wait('x', { timeout: '5' as never }));
+      await expectCode('UNKNOWN_OPTION', () => queue.wait('x', { timout: 5 } as never));
+    });
+  });
+});

@@ -1,0 +1,74 @@
+/** A program of its own for tests with signals and several processes: `node --import tsx worker-child.ts MODE FILE`. */
+import { closeOnSignals, defineJob, open, snooze } from '../src/index.js';
+
+const [mode = '', file = ''] = process.argv.slice(2);
+
+function say(...words: unknown[]): void {
+  process.stdout.write(`${words.join(' ')}\n`);
+}
+
+const logger = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: (message: string) => say('warn', message),
+  error: (message: string) => say('error', message),
+};
+const queue = await open(`sqlite:${file}`, { logger });
+
+/** Runs until its signal aborts, and says why. */
+const waits = defineJob<any, any>('waits', {
+  run: ({ job, signal }) =>
+    new Promise((_, reject) => {
+      // The handler's own timer keeps the process alive, as real work would.
+      const alive = setInterval(() => undefined, 1_000);
+      say('started', job.id);
+      signal.addEventListener('abort', () => {
+        clearInterval(alive);
+        say('aborted', (signal.reason as { code: string }).code);
+        reject(signal.reason as Error);
+      });
+    }),
+});
+/** Takes as long as its input says, and does not care about signals. */
+const takes = defineJob<any, any>('takes', {
+  async run({ input, job }) {
+    say('started', job.id);
+    await new Promise((resolve) => setTimeout(resolve, Number(input)));
+    say('finished', job.id);
+    return 'done';
+  },
+});
+const snoozes = defineJob<any, any>('snoozes', { run: () => snooze('20ms') });
+
+const modes: Record<string, () => Promise<void>> = {
+  async worker() {
+    await queue.work([waits, takes], { lease: '1s', heartbeat: 200 });
+    closeOnSignals(queue);
+    say('ready');
+  },
+  async patient() {
+    await queue.work([takes]);
+    closeOnSignals(queue, { grace: '20s' });
+    say('ready');
+  },
+  /** Keeps nothing alive but the queue itself. */
+  async idle() {
+    await queue.work([waits, snoozes]);
+    say('ready');
+  },
+  async waiting() {
+    await queue.work([takes]);
+    const { id } = await queue.enqueue(takes, 50, { delay: 400 });
+    say('ready');
+    const job = await queue.wait(id);
+    say('state', job.state);
+  },
+  /** Takes a job and dies with it. */
+  async crash() {
+    await queue.work([waits], { lease: '1s', heartbeat: 200 });
+    say('ready');
+    setInterval(() => undefined, 1_000);
+  },
+};
+
+await modes[mode]!();
