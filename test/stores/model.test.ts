@@ -1,5 +1,6 @@
 // The stores against the model: random sequences of acts, and after each of them everything that can be seen is compared.
-// A failure prints its seed and path; LASTOUT_SEED and LASTOUT_PATH run it again, LASTOUT_RUNS runs more.
+// A failure prints its seed, path and replayPath; LASTOUT_SEED, LASTOUT_PATH and LASTOUT_REPLAY run it again, LASTOUT_RUNS
+// runs more.
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -14,6 +15,7 @@ import { Model } from './model/model.js';
 const seed = Number(process.env.LASTOUT_SEED ?? 20_300_101);
 const numRuns = Number(process.env.LASTOUT_RUNS ?? 300);
 const path = process.env.LASTOUT_PATH;
+const replayPath = process.env.LASTOUT_REPLAY;
 
 type Acts = Iterable<fc.AsyncCommand<Model, Real>>;
 
@@ -51,7 +53,11 @@ const retention = { maxStoredJobs: 1_000, jobRetentionMs: 1, cleanupIntervalMs: 
 async function agree(name: string, create: () => StoreFactory): Promise<void> {
   let sequences = 0;
   const counts: Real['counts'] = new Map();
-  const commands = fc.commands(kindsOfActs, { maxCommands: 50, size: 'max' });
+  const commands = fc.commands(kindsOfActs, {
+    maxCommands: 50,
+    size: 'max',
+    ...(replayPath !== undefined && { replayPath }),
+  });
   await fc.assert(
     fc.asyncProperty(firstActs, commands, async (first, then) => {
       sequences += 1;

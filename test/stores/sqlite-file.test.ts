@@ -2,6 +2,7 @@
 import { renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import type { JobFilter } from '../../src/core/store.js';
 import { loadDriver } from '../../src/stores/sqlite/driver.js';
 import { sqliteStore } from '../../src/stores/sqlite/index.js';
 import { expectCode, temporaryFolder } from '../support.js';
@@ -228,6 +229,28 @@ describe('sharing', () => {
   });
 });
 
+test('with the last job goes everything that hung on it', async () => {
+  const db = await connect(newFile());
+  const store = await openStore(sqliteStore({ db }));
+  const policy = (timeoutMs: number) => JSON.stringify({ backoff: null, timeoutMs, keep: {} });
+  const jobs = [1, 2, 3].map((n) =>
+    newJob({ policy: policy(n), exclusiveKey: 'x', subject: 'trip:1', key: `${n}`, deduplication: 'skip' }),
+  );
+  await store.insert(jobs, { atomic: true });
+  const { epoch, jobs: claimed } = await store.claim(claimOne);
+  await store.note('o', [{ id: claimed[0]!.id, epoch, progress: null, lines: [{ message: 'hi', fields: null }] }]);
+  const ending = { kind: 'complete', result: '1' } as const;
+  await store.settle({ owner: 'o', settlements: [{ id: claimed[0]!.id, epoch, ending }], started: [], next: claimOne });
+  const filter = { ...anyJob, subject: 'trip:1' };
+  await store.move({ filter, move: { kind: 'remove', force: true }, dryRun: false, cursor: null, limit: 10 });
+  for (const table of ['jobs', 'pending', 'done', 'claims', 'turns', 'lines', 'policies']) {
+    expect(valueOf(db, `select count(*) from lastout_${table}`), table).toBe(0);
+  }
+  expect(valueOf(db, 'select group_concat(name) from lastout_counts')).toBe('epoch,policy,seq');
+  await store.close();
+  db.close();
+});
+
 describe('check', () => {
   test('warns when the file was deleted while open', async () => {
     const file = newFile();
@@ -256,6 +279,18 @@ const claimOne = {
   leaseMs: 30_000,
   maxStalls: 3,
 } as const;
+
+const anyJob: JobFilter = {
+  ids: null,
+  states: null,
+  types: null,
+  queues: null,
+  subject: null,
+  key: null,
+  source: null,
+  before: null,
+  after: null,
+};
 
 function newFile(): string {
   return join(temporaryFolder(), 'jobs.db');

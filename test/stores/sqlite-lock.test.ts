@@ -2,7 +2,6 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { ClaimRequest, JobFilter } from '../../src/core/store.js';
-import { watchChanges } from '../../src/stores/sqlite/connection.js';
 import { sqliteStore } from '../../src/stores/sqlite/index.js';
 import { expectCode, temporaryFolder } from '../support.js';
 import { connect, inChild, newJob, openStore, valueOf } from './sqlite-support.js';
@@ -125,20 +124,6 @@ test('a step that throws leaves nothing, and the next one starts afresh', async 
   const other = await connect(file);
   expect(valueOf(other, 'select group_concat(seq) from lastout_jobs')).toBe('1,2');
   expect(valueOf(other, 'select count(*) from lastout_policies')).toBe(2);
-  await store.close();
-  other.close();
-});
-
-test('what other connections commit is noticed, own commits are not', async () => {
-  const { store, other } = await lockedStore();
-  other.exec('commit');
-  const changed = watchChanges(other);
-  expect(changed()).toBe(false);
-  other.exec('create table mine (n)');
-  expect(changed()).toBe(false);
-  await store.insert([newJob()], { atomic: true });
-  expect(changed()).toBe(true);
-  expect(changed()).toBe(false);
   await store.close();
   other.close();
 });

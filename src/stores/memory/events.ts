@@ -5,16 +5,34 @@ import { bounds } from '../local/tables.js';
 
 type Event = Omit<EventRecord, 'cursor' | 'at'>;
 
+/** A record of a busy worker has a thousand events: memory is bounded by events, not only by records. */
+const eventsMax = 100_000;
+
 export function createEventLog() {
   let records: { readonly seq: number; readonly at: number; readonly events: readonly Event[] }[] = [];
   let seq = 0;
+  let held = 0;
+
+  /** The newest records, as far as they are young enough and their events fit. */
+  function trim(now: number): void {
+    let first = records.length;
+    held = 0;
+    while (first > 0 && records.length - first < bounds.eventRecordsMax) {
+      const { at, events } = records[first - 1]!;
+      if (at <= now - bounds.eventAgeMs || (held > 0 && held + events.length > eventsMax)) break;
+      held += events.length;
+      first -= 1;
+    }
+    records = records.slice(first);
+  }
 
   return {
     add(at: number, events: readonly Event[]): void {
       seq += 1;
       records.push({ seq, at, events: [...events] });
-      if (records.length < bounds.eventRecordsMax * 1.1) return;
-      records = records.slice(-bounds.eventRecordsMax).filter((record) => record.at > at - bounds.eventAgeMs);
+      held += events.length;
+      // Some more than the bound may gather, so that trimming is rare.
+      if (records.length > bounds.eventRecordsMax * 1.1 || held > eventsMax * 1.1) trim(at);
     },
     read(after: string | null, limit: number): { events: EventRecord[]; cursor: string; reset: boolean } {
       if (after === null) return { events: [], cursor: `${seq}.${records.at(-1)?.events.length ?? 0}`, reset: false };

@@ -5,7 +5,7 @@ import { dirname, resolve } from 'node:path';
 import { LastoutError } from '../../core/errors.js';
 import type { Durability } from '../../core/store.js';
 import type { System } from '../../core/system.js';
-import { loadDriver, type SqliteDatabase, single, type Value } from './driver.js';
+import { loadDriver, type SqliteDatabase, single } from './driver.js';
 import { busyTimeoutMs, createLine, createTransactions, type Line, type Transactions } from './transact.js';
 
 export interface Connection {
@@ -53,17 +53,6 @@ export async function useGiven(db: SqliteDatabase, options: ConnectionOptions, s
   const line = createLine(where, options.lockWaitMs);
   const durability = await line.run(() => durabilityOf(db), system);
   return { db, where, path: null, inode: null, durability, line, transactions: createTransactions(db) };
-}
-
-/** Tells whether another connection has committed something since the last call; own commits do not count. */
-export function watchChanges(db: SqliteDatabase): () => boolean {
-  let seen: Value | undefined;
-  return () => {
-    const version = single(db, 'pragma data_version');
-    const moved = seen !== undefined && version !== seen;
-    seen = version;
-    return moved;
-  };
 }
 
 function durabilityOf(db: SqliteDatabase): Durability {

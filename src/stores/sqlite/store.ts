@@ -6,7 +6,7 @@ import type { ClaimRequest, Hint, StoreContext, StoreFactory } from '../../core/
 import { refuseUnknown } from '../../core/unknown-option.js';
 import { type LocalEngine, localStore } from '../local/store.js';
 import type { Transact } from '../local/tables.js';
-import { type Connection, type ConnectionOptions, openFile, useGiven, watchChanges } from './connection.js';
+import { type Connection, type ConnectionOptions, openFile, useGiven } from './connection.js';
 import { type SqliteDatabase, single } from './driver.js';
 import { isBusy, translate } from './errors.js';
 import { migrate } from './schema.js';
@@ -113,19 +113,13 @@ function openNamespace({ db, where, line }: Connection, { namespace, system }: S
   }, system);
 }
 
-/** What the local verbs need, and a look at what other processes did. */
-export interface SqliteEngine extends LocalEngine {
-  /** Whether another connection has committed something since the last call. */
-  changed(): boolean;
-}
-
 function engineOf(
   connection: Connection,
   { tables, listeners }: Namespace,
   { system }: StoreContext,
   release: () => Promise<void>,
-): SqliteEngine {
-  const { db, where, line, transactions } = connection;
+): LocalEngine {
+  const { where, line, transactions } = connection;
   let closed = false;
 
   const step =
@@ -151,7 +145,6 @@ function engineOf(
         throw translate(error, where);
       }
     },
-    changed: watchChanges(db),
     check: () => warningsOf(connection),
     async close() {
       if (closed) return;
