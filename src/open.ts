@@ -62,9 +62,11 @@ function createQueue(parts: Parts): Queue {
   const watch = watchOn(store, system, logger, acts.get);
   const workers = new Set<Worker>();
   let closed: Promise<StopReport> | null = null;
+  /** Closing waits for running handlers, and these may still use the queue: to enqueue what follows, for example. */
+  let draining = false;
 
   function checkOpen(): void {
-    if (closed) throw new LastoutError('CLOSED', 'This queue is closed; open it again.');
+    if (closed && !draining) throw closedError();
   }
   /** Every call on a closed queue is refused in the same words. */
   const whileOpen =
@@ -114,7 +116,7 @@ function createQueue(parts: Parts): Queue {
   }
 
   async function work(types: readonly JobType<unknown, unknown>[], options?: WorkOptions): Promise<WorkerHandle> {
-    checkOpen();
+    if (closed) throw closedError();
     const runnable = runnableTypes(types);
     for (const [name, details] of runnable) if (!book.closed || book.known.has(name)) book.known.set(name, details);
     const worker = new Worker({
@@ -142,9 +144,10 @@ function createQueue(parts: Parts): Queue {
   async function shutDown(graceMs: number): Promise<StopReport> {
     const endAt = system.monotonic() + graceMs + afterGraceMs;
     const untilEnd = (work: Promise<unknown>): Promise<void> => atMost(system, endAt - system.monotonic(), work);
-    const answered = untilEnd(gather.settled());
+    draining = workers.size > 0;
     const reports = await Promise.all([...workers].map((worker) => worker.stop(graceMs)));
-    await answered;
+    draining = false;
+    await untilEnd(gather.settled());
     watch.stop();
     await untilEnd(sweeper.stop());
     await untilEnd(store.close());
@@ -209,6 +212,10 @@ function createQueue(parts: Parts): Queue {
     }
     return runnable;
   }
+}
+
+function closedError(): LastoutError {
+  return new LastoutError('CLOSED', 'This queue is closed; open it again.');
 }
 
 /** A refusal becomes a rejection, so that it waits its turn beside those of asynchronous schemas and none is unheard. */

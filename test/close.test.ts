@@ -357,6 +357,18 @@ describe.each(engines)('closing a queue on %s', (engine) => {
     expect(await swept).toMatchObject({ removed: 0 });
   });
 
+  it('a handler that is being waited for may still enqueue what follows', async () => {
+    await using on = await bench(engine);
+    const { held, id } = await running(on);
+    const closing = on.queue.close();
+    const next = await on.queue.enqueue(held.type, 'next');
+    expect(await on.queue.get(next.id)).toMatchObject({ state: 'pending' });
+    expect(await codeOf(on.queue.work([held.type]))).toBe('CLOSED');
+    held.end(id);
+    expect(await passing(on.clock, closing)).toEqual({ finished: 1, handedBack: [], abandoned: [] });
+    expect(await codeOf(on.queue.enqueue(held.type, 'too late'))).toBe('CLOSED');
+  });
+
   it('calls after it are refused with CLOSED', async () => {
     await using on = await bench(engine);
     const { queue } = on;

@@ -260,6 +260,22 @@ describe.each(engines)('waking up on %s', (engine) => {
     expect(on.logs).toEqual([]);
   });
 
+  it('what the store refused for a while is sent again by itself, however rare the poll', async () => {
+    await using on = await bench(engine);
+    const type = jobType('unheard', () => 'done');
+    await on.queue.work([type], { poll: '10h' });
+    // Many rounds, because each wait is drawn by chance: a timer may fire a moment before the instant it was set for.
+    for (let round = 1; round <= 20; round++) {
+      let refusals = 5;
+      on.wire.before.settle = () => {
+        if (refusals-- > 0) throw new Error('not now');
+      };
+      await on.queue.enqueue(type, round);
+      await on.clock.advance(5_000);
+      expect((await on.queue.stats()).total).toMatchObject({ completed: round, processing: 0 });
+    }
+  });
+
   it('a far delayed job keeps nobody busy', async () => {
     await using on = await bench(engine);
     const type = jobType('far', () => null);

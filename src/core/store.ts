@@ -224,6 +224,7 @@ export interface QueueTally {
   readonly cancelled: number;
   readonly expired: number;
   readonly paused: boolean;
+  /** How long the oldest due job has waited, also behind an exclusive key; past its ttl it no longer counts. */
   readonly oldestDueAgeMs: number | null;
 }
 

@@ -348,7 +348,12 @@ export class Worker {
     this.#failures += 1;
     this.#retryAt = system.monotonic() + wait;
     if (this.#shutDown) return;
-    this.#callOffRetry = system.timer(wait, () => this.#schedulePump(), this.#endings.length > 0 ? 'hold' : undefined);
+    // The timer itself ends the wait: it may fire a moment before the instant it was set for.
+    const tryAgain = (): void => {
+      this.#retryAt = 0;
+      this.#schedulePump();
+    };
+    this.#callOffRetry = system.timer(wait, tryAgain, this.#endings.length > 0 ? 'hold' : undefined);
   }
 
   #recovered(): void {
