@@ -9,18 +9,16 @@ import { LastoutError } from '../core/errors.js';
 import type { Job, Logger } from '../core/job.js';
 import type { Claimed, ClaimRequest, Hint, SettleAnswer, Settlement, Store, StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
-import { describeThrown } from '../core/thrown.js';
 import { aheadMeter } from './ahead.js';
 import { type Claims, createClaims } from './claims.js';
 import { createHeart, type Heart } from './heart.js';
 import { createNotebook, type Notebook } from './notebook.js';
 import type { WorkerSettings } from './options.js';
+import { createPatience, type Patience } from './patience.js';
 import { Run, type RunParts } from './run.js';
 import { type StopReport, stopWorker } from './stop.js';
 
 const settledMax = 500;
-const retryMinMs = 50;
-const retryMaxMs = 2_000;
 /** What was claimed ahead and has not begun by then goes back. */
 const aheadWaitMaxMs = 100;
 
@@ -60,9 +58,6 @@ export class Worker {
   #heard = false;
   /** The last claim said that more is ready. */
   #moreReady = false;
-  #failures = 0;
-  #retryAt = 0;
-  #callOffRetry: () => void = () => undefined;
   #pollAt = Number.POSITIVE_INFINITY;
   #callOffPoll: () => void = () => undefined;
   /** Sent and not answered yet. */
@@ -70,6 +65,7 @@ export class Worker {
   #shutDown = false;
   readonly #meter = aheadMeter();
   readonly #heart: Heart;
+  readonly #patience: Patience;
   readonly #unsubscribe: () => void;
   readonly #drained = new Set<() => void>();
 
@@ -78,6 +74,7 @@ export class Worker {
     this.claims = createClaims();
     this.notebook = createNotebook(this);
     this.#heart = createHeart(this);
+    this.#patience = createPatience(parts.system, parts.logger, () => this.#schedulePump());
     this.#unsubscribe = parts.store.subscribe((hint) => this.#hear(hint));
     this.#armPoll(parts.settings.pollMs);
     this.#schedulePump();
@@ -138,7 +135,7 @@ export class Worker {
     this.#pumpScheduled = false;
     if (this.#shutDown) return;
     this.#startAhead();
-    if (this.#exchanging || this.parts.system.monotonic() < this.#retryAt) return;
+    if (this.#exchanging || this.#patience.isWaiting) return;
     const request = this.#nextClaim();
     if (request || this.#endings.length > 0) void this.#exchange(request);
     else if (this.isDrained) for (const resolve of this.#drained) resolve();
@@ -165,22 +162,23 @@ export class Worker {
     try {
       if (settlements.length > 0) {
         const { answers, claimed } = await store.settle({ owner: this.id, settlements, started, next: request });
-        this.#recovered();
+        this.#patience.recovered();
         this.#acknowledge(settlements, answers);
         if (claimed && request) this.#receive(claimed, request, requestedAt);
       } else if (request) {
         const claimed = await store.claim(request);
-        this.#recovered();
+        this.#patience.recovered();
         this.#receive(claimed, request, requestedAt);
       }
     } catch (error) {
       this.#endings.unshift(...settlements);
       for (const { id, epoch } of started) this.claims.begun(epoch, id);
-      this.#failed(error);
+      this.#patience.failed(error, this.#endings.length > 0);
     }
     this.#underWay = [];
     this.#exchanging = false;
-    this.#schedulePump();
+    this.#startAhead();
+    this.#pumpWhenDue();
   }
 
   #receive(claimed: Claimed, request: ClaimRequest, requestedAt: number): void {
@@ -243,29 +241,31 @@ export class Worker {
   async #ended(run: Run, ending: Ending): Promise<void> {
     this.#meter.ran(this.parts.system.monotonic() - run.startedAt);
     if (this.notebook.has(run)) await this.notebook.flush();
-    if (run.over) {
-      this.stuck.delete(run);
-      this.parts.logger.debug('Late result refused', {
-        id: run.id,
-        epoch: run.epoch,
-        type: run.stored.type,
-        ending: ending.kind,
-      });
-      return;
-    }
-    this.runs.delete(run.id);
     this.stuck.delete(run);
+    const { id, epoch } = run;
+    if (run.over) return this.parts.logger.debug('Late result refused', { id, epoch, ending: ending.kind });
+    this.runs.delete(id);
     run.over = true;
     if (this.#moreReady) this.#idle = false;
-    if (ending.kind === 'release') this.handedBack.add(run.id);
-    this.#settle({ id: run.id, epoch: run.epoch, ending });
+    if (ending.kind === 'release') this.handedBack.add(id);
+    // What was claimed ahead begins in this very turn, so that its ending travels with this one.
+    this.#startAhead();
+    this.#settle({ id, epoch, ending });
+  }
+
+  #settle(settlement: Settlement): void {
+    this.#endings.push(settlement);
+    if (this.#endings.length === 1 || this.#isDue) this.#pumpWhenDue();
+  }
+
+  get #isDue(): boolean {
+    return this.#endings.length >= settledMax || this.#nextClaim() !== null;
   }
 
   /** Endings of one turn of the event loop travel together; a free slot asks for work at once. */
-  #settle(settlement: Settlement): void {
-    this.#endings.push(settlement);
-    if (this.#nextClaim() || this.#endings.length >= settledMax) this.#schedulePump();
-    else if (this.#endings.length === 1) this.parts.system.soon(() => this.#schedulePump());
+  #pumpWhenDue(): void {
+    if (this.#isDue) this.#schedulePump();
+    else this.parts.system.soon(() => this.#schedulePump());
   }
 
   giveBack(id: string, epoch: number): void {
@@ -338,32 +338,8 @@ export class Worker {
     });
   }
 
-  // ---- the store does not answer ------------------------------------------------------------------------------
-
-  #failed(error: unknown): void {
-    const { system, logger } = this.parts;
-    if (this.#failures === 0)
-      logger.warn('The store does not answer; trying again', { error: describeThrown(error).message });
-    const wait = Math.min(retryMinMs * 2 ** this.#failures, retryMaxMs) * (0.5 + system.random() / 2);
-    this.#failures += 1;
-    this.#retryAt = system.monotonic() + wait;
-    if (this.#shutDown) return;
-    // The timer itself ends the wait: it may fire a moment before the instant it was set for.
-    const tryAgain = (): void => {
-      this.#retryAt = 0;
-      this.#schedulePump();
-    };
-    this.#callOffRetry = system.timer(wait, tryAgain, this.#endings.length > 0 ? 'hold' : undefined);
-  }
-
-  #recovered(): void {
-    if (this.#failures > 0) this.parts.logger.info('The store answers again', { failures: this.#failures });
-    this.#failures = 0;
-    this.#retryAt = 0;
-  }
-
   get isFailing(): boolean {
-    return this.#failures > 0;
+    return this.#patience.isFailing;
   }
 
   // ---- stopping -----------------------------------------------------------------------------------------------
@@ -391,7 +367,7 @@ export class Worker {
   shutDown(): void {
     this.#shutDown = true;
     this.#callOffPoll();
-    this.#callOffRetry();
+    this.#patience.stop();
     this.#heart.stop();
     this.notebook.stop();
     this.#unsubscribe();
