@@ -20,7 +20,7 @@ export interface OpenOptions {
   /** What happens to finished jobs. Defaults: 24 h, every hour, from completedAt; at most 1000 stored in memory. */
   cleanup?: { maxStoredJobs?: number; jobRetentionMs?: number; cleanupIntervalMs?: number; useCompletedTime?: boolean };
   /** Given: enqueue by an unlisted name is UNKNOWN_TYPE; else any well-formed name is taken. */
-  types?: readonly JobType<any, any>[];
+  types?: readonly JobType<any, any, any>[];
   namespace?: string;
   logger?: Logger;
   /** The store's clock; for tests (see fakeClock in lastout/testing). */
@@ -34,12 +34,12 @@ export interface WorkerHandle extends AsyncDisposable {
 }
 
 export interface Queue extends AsyncDisposable {
-  enqueue<I, R>(type: JobType<I, R> | string, input: I, options?: JobOptions): Promise<Enqueued>;
+  enqueue<I, R, In = I>(type: JobType<I, R, In> | string, input: In, options?: JobOptions): Promise<Enqueued>;
   /** 1 to 1,000 jobs, all or none. */
   enqueueMany(
-    jobs: readonly { type: JobType<any, any> | string; input: unknown; options?: JobOptions }[],
+    jobs: readonly { type: JobType<any, any, any> | string; input: unknown; options?: JobOptions }[],
   ): Promise<readonly Enqueued[]>;
-  work(types: readonly JobType<any, any>[], options?: WorkOptions): Promise<WorkerHandle>;
+  work(types: readonly JobType<any, any, any>[], options?: WorkOptions): Promise<WorkerHandle>;
   get(id: string): Promise<Job | null>;
   /** Newest first; limit 50, at most 200. */
   find(filter?: Filter & { limit?: number; cursor?: string }): Promise<Page<Job>>;

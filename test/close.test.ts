@@ -458,6 +458,14 @@ describe('as a process', () => {
     expect((await on.queue.get(late.id))!.stalls).toBe(0);
   });
 
+  it('a signal that arrives twice at once, from the terminal and from a wrapper, counts once', async () => {
+    await using on = await withJob(500);
+    on.child.kill('SIGINT');
+    on.child.kill('SIGINT');
+    expect(await on.child.exited).toEqual({ code: 0, signal: null });
+    expect(on.child.lines).toContain(`finished ${on.id}`);
+  });
+
   it.each([
     ['SIGTERM', 143],
     ['SIGINT', 130],

@@ -54,7 +54,7 @@ describe.each(Object.entries(schemas))('a schema of %s', (vendor, schema) => {
     ])('refuses %s with INVALID_INPUT and the path, and writes nothing', async (_what, input, path) => {
       const queue = await on.open();
       const trip = defineJob('trip', { input: schema });
-      const { message, details } = await expectCode('INVALID_INPUT', () => queue.enqueue(trip, input as never));
+      const { message, details } = await expectCode('INVALID_INPUT', () => queue.enqueue(trip, input));
       expect(message).toContain('"trip"');
       expect(message).toContain(path);
       expect(details).toMatchObject({ issues: [{ path, message: expect.any(String) }] });
@@ -65,7 +65,7 @@ describe.each(Object.entries(schemas))('a schema of %s', (vendor, schema) => {
       const queue = await on.open();
       const trip = defineJob('trip', { input: schema });
       for (const input of [undefined, null, 'trip', 5]) {
-        const { details } = await expectCode('INVALID_INPUT', () => queue.enqueue(trip, input as never));
+        const { details } = await expectCode('INVALID_INPUT', () => queue.enqueue(trip, input));
         expect(details, `${vendor} ${String(input)}`).toMatchObject({ issues: [{ path: '' }] });
       }
       expect((await queue.stats()).total.pending).toBe(0);
@@ -113,7 +113,7 @@ describe.each(shaping)('what a schema of %s makes of the input', (_vendor, schem
     it('is what is stored: transforms and defaults are in it, and keys are made from it', async () => {
       const queue = await on.open();
       const build = defineJob('build', { input: schema, subject: (input) => `site:${input.site}` });
-      const { id } = await queue.enqueue(build, { site: '  docs ' } as never);
+      const { id } = await queue.enqueue(build, { site: '  docs ' });
       expect(await queue.get(id)).toMatchObject({ input: { site: 'docs', retries: 3 }, subject: 'site:docs' });
     });
 
@@ -244,6 +244,10 @@ describe('types', () => {
   // Never called: what stands in it is checked by the compiler.
   const calls = (queue: Queue) => ({
     right: () => queue.enqueue(build, { site: 'docs', pages: [1] }),
+    defaulted: () => queue.enqueue(build, { site: 'docs' }),
+    coerced: () => queue.enqueue(defineJob('n', { input: z.object({ n: z.string().transform(Number) }) }), { n: '5' }),
+    silent: () => handle(build, async () => undefined),
+    open: () => handle(defineJob('open', {}), async (): Promise<Trip> => ({}) as Trip),
     // @ts-expect-error a field of the wrong type
     wrongField: () => queue.enqueue(build, { site: 5, pages: [] }),
     // @ts-expect-error a field is missing
@@ -261,7 +265,9 @@ describe('types', () => {
   });
 
   it('a definition carries the type of its input and of its result', () => {
-    expectTypeOf(build).toExtend<JobType<{ site: string; pages: number[] }, unknown>>();
+    expectTypeOf(build).toExtend<
+      JobType<{ site: string; pages: number[] }, unknown, { site: string; pages?: number[] | undefined }>
+    >();
     expectTypeOf(calls).returns.toHaveProperty('right').returns.resolves.toEqualTypeOf<Enqueued>();
     expect(build.name).toBe('build');
   });
@@ -291,7 +297,7 @@ describe('types', () => {
   it('per-input functions see the output of the schema, for each library', () => {
     const subject = (input: Trip): string => `trip:${input.stops.length}`;
     const definitions = Object.values(schemas).map((input) => defineJob('trip', { input, subject }));
-    for (const definition of definitions) expectTypeOf(definition).toExtend<JobType<Trip, unknown>>();
+    for (const definition of definitions) expectTypeOf(definition).toExtend<JobType<Trip, unknown, unknown>>();
     expectTypeOf<NonNullable<Definition<Trip, unknown>['run']>>().parameter(0).toEqualTypeOf<Context<Trip>>();
     // @ts-expect-error a subject is made from this input, which has no such field
     const wrong = () => defineJob('trip', { input: schemas.zod!, subject: (input) => `trip:${input.id}` });

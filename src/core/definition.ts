@@ -30,18 +30,20 @@ export interface Context<I> {
 
 type PerInput<I, T> = T | ((input: I) => T);
 
-export interface Definition<I, R>
+/** `In` is what callers give, `I` what the schema makes of it and the handler gets. */
+export interface Definition<I, R, In = unknown>
   extends Omit<JobOptions, 'id' | 'runAt' | 'subject' | 'deduplicationKey' | 'exclusiveKey'> {
-  input?: StandardSchema<unknown, I>;
+  input?: StandardSchema<In, I>;
   subject?: PerInput<I, string>;
   deduplicationKey?: PerInput<I, string>;
   exclusiveKey?: PerInput<I, string>;
-  run?(context: Context<I>): Promise<R | Outcome> | R | Outcome;
+  run?(context: Context<I>): Promise<R | Outcome | void> | R | Outcome | void;
 }
 
-export interface JobType<I, R> {
+export interface JobType<I, R, In = I> {
   readonly name: string;
   readonly __types?: [I, R];
+  readonly __input?: In;
 }
 
 export type Run = (context: Context<never>) => unknown;
@@ -61,7 +63,11 @@ const details = new WeakMap<JobType<unknown, unknown>, TypeDetails>();
 const perInputNames = ['subject', 'deduplicationKey', 'exclusiveKey'] as const;
 const definitionNames = [...jobOptionNames.filter((name) => name !== 'id' && name !== 'runAt'), 'input', 'run'];
 
-export function defineJob<I = Json, R = Json>(name: string, definition: Definition<I, R>): JobType<I, R> {
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- without code the result is open: handle gives it
+export function defineJob<I = Json, R = any, In = I>(
+  name: string,
+  definition: Definition<I, R, In>,
+): JobType<I, R, In> {
   checkName(name, 'The name of a job type');
   refuseUnknown(definition ?? null, definitionNames, `The options of job type "${name}"`);
   const { input, run, subject, deduplicationKey, exclusiveKey, ...rest } = definition;
@@ -74,7 +80,7 @@ export function defineJob<I = Json, R = Json>(name: string, definition: Definiti
     else if (value !== undefined) options[key] = value;
   }
   const values = readOptions(options, `The options of job type "${name}"`, 'allowed');
-  const type: JobType<I, R> = Object.freeze({ name });
+  const type: JobType<I, R, In> = Object.freeze({ name });
   details.set(type, {
     name,
     schema: checkSchema(input, name),
@@ -88,9 +94,12 @@ export function defineJob<I = Json, R = Json>(name: string, definition: Definiti
 }
 
 /** The same type with code, for the worker's side of a definition that has none. */
-export function handle<I, R>(type: JobType<I, R>, run: NonNullable<Definition<I, R>['run']>): JobType<I, R> {
+export function handle<I, R, In = I>(
+  type: JobType<I, R, In>,
+  run: NonNullable<Definition<I, R>['run']>,
+): JobType<I, R, In> {
   const known = detailsOf(type);
-  const withCode: JobType<I, R> = Object.freeze({ name: known.name });
+  const withCode: JobType<I, R, In> = Object.freeze({ name: known.name });
   details.set(withCode, { ...known, run: checkRun(run ?? null, known.name) });
   return withCode;
 }

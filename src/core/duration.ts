@@ -30,5 +30,5 @@ function parse(text: string): number {
 export function show(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value);
   if (value === null || ['number', 'boolean', 'undefined', 'bigint'].includes(typeof value)) return String(value);
-  return Array.isArray(value) ? 'an array' : `a ${typeof value}`;
+  return Array.isArray(value) ? 'an array' : typeof value === 'object' ? 'an object' : `a ${typeof value}`;
 }

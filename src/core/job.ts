@@ -94,23 +94,26 @@ export interface Page<T> {
   readonly next: string | null;
 }
 
+export const eventNames = [
+  'created',
+  'claimed',
+  'progress',
+  'retried',
+  'snoozed',
+  'stalled',
+  'completed',
+  'failed',
+  'cancelled',
+  'expired',
+  'removed',
+  'swept',
+  'alert',
+] as const;
+
 export interface JobEvent {
   readonly cursor: string;
   readonly at: Date;
-  readonly name:
-    | 'created'
-    | 'claimed'
-    | 'progress'
-    | 'retried'
-    | 'snoozed'
-    | 'stalled'
-    | 'completed'
-    | 'failed'
-    | 'cancelled'
-    | 'expired'
-    | 'removed'
-    | 'swept'
-    | 'alert';
+  readonly name: (typeof eventNames)[number];
   readonly id?: string;
   readonly type?: string;
   readonly queue?: string;

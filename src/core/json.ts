@@ -39,9 +39,16 @@ function inspect(value: unknown, path: string, depth: number, above: Set<object>
     case 'function':
     case 'symbol':
     case 'bigint':
-      throw unserializable(path, `is ${typeof value === 'undefined' ? 'undefined' : `a ${typeof value}`}`);
+      throw unserializable(path, unstorableKinds[typeof value as keyof typeof unstorableKinds]);
   }
 }
+
+const unstorableKinds = {
+  undefined: 'is undefined; leave the property out, or use null',
+  function: 'is a function; store data, not code',
+  symbol: 'is a symbol; use text',
+  bigint: 'is a bigint; send it as text',
+} as const;
 
 function inspectObject(value: object, path: string, depth: number, above: Set<object>): void {
   if (depth > depthMax) {

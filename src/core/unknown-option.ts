@@ -21,14 +21,14 @@ const foreignWords: { readonly [word: string]: string } = {
 export function refuseUnknown(options: unknown, allowed: readonly string[], where: string): void {
   if (options === undefined) return;
   if (options === null || typeof options !== 'object' || Array.isArray(options)) {
-    throw new LastoutError('UNKNOWN_OPTION', `${where} are ${show(options)}; give an object.`);
+    throw new LastoutError('UNKNOWN_OPTION', `${where}: got ${show(options)}; give an object.`);
   }
   for (const name of Object.keys(options)) {
     if (allowed.includes(name)) continue;
     const foreign = Object.hasOwn(foreignWords, name) ? foreignWords[name] : undefined;
     const near = foreign ?? nearest(name, allowed);
     const hint = near ? ` Did you mean ${near}?` : ` Known are ${allowed.join(', ')}.`;
-    throw new LastoutError('UNKNOWN_OPTION', `${where} have no "${name}".${hint}`, { option: name });
+    throw new LastoutError('UNKNOWN_OPTION', `${where}: there is no "${name}".${hint}`, { option: name });
   }
 }
 

@@ -1,5 +1,6 @@
 /** Closing on SIGTERM and SIGINT: the first signal drains, the second leaves at once. */
-import type { Duration } from '../core/duration.js';
+import { type Duration, show } from '../core/duration.js';
+import { LastoutError } from '../core/errors.js';
 import type { System } from '../core/system.js';
 import { refuseUnknown } from '../core/unknown-option.js';
 
@@ -10,6 +11,8 @@ export interface SignalOptions {
 
 const exitCodes: { readonly [signal: string]: number } = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 };
 const farAwayMs = 2 ** 31 - 1;
+/** A terminal and the programs between it and us each pass on the same Ctrl-C. */
+const echoMs = 250;
 
 export function closeOnSignalsWith(
   system: System,
@@ -17,15 +20,20 @@ export function closeOnSignalsWith(
   options: SignalOptions = {},
 ): Disposable {
   refuseUnknown(options, ['grace', 'signals'], 'The options of closeOnSignals');
+  if (typeof (queue as Partial<typeof queue> | null | undefined)?.close !== 'function')
+    throw new LastoutError('TYPE_REQUIRED', `closeOnSignals got ${show(queue)}; give the queue that open returned.`);
   const { grace, signals = ['SIGTERM', 'SIGINT'] } = options;
-  let closing = false;
+  let closingSince: number | null = null;
   // The library's own timers hold no process. Who asks for signals means to live until one comes.
   let letGo = stayAlive(system, (next) => {
     letGo = next;
   });
   const onSignal = (signal: NodeJS.Signals): void => {
-    if (closing) process.exit(exitCodes[signal] ?? 1);
-    closing = true;
+    if (closingSince !== null) {
+      if (system.monotonic() - closingSince >= echoMs) process.exit(exitCodes[signal] ?? 1);
+      return;
+    }
+    closingSince = system.monotonic();
     void queue.close(grace === undefined ? {} : { grace }).finally(() => {
       dispose();
       process.exitCode ??= 0;

@@ -2,7 +2,7 @@
 import { show } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import { type State, states } from '../core/job.js';
-import { checkId, checkKey, checkName } from '../core/names.js';
+import { checkId, checkKey, checkName, checkSubject } from '../core/names.js';
 import type { JobFilter } from '../core/store.js';
 import { refuseUnknown } from '../core/unknown-option.js';
 
@@ -76,7 +76,7 @@ function checkSubjectFilter(subject: unknown): string {
       `subject is ${show(subject)}; give one whole subject such as "trip:42" (no wildcards).`,
     );
   }
-  return checkKey(subject, 'subject');
+  return checkSubject(subject);
 }
 
 function checkState(state: unknown): State {

@@ -9,6 +9,7 @@ import { type OptionValues, policyText, readDeduplicationKey, readOptions } from
 import { defaults } from '../core/policy.js';
 import type { NewJob } from '../core/store.js';
 import type { System } from '../core/system.js';
+import { describeThrown } from '../core/thrown.js';
 
 /** The types this queue has met: given at `open`, or worked on since. */
 export interface TypeBook {
@@ -119,7 +120,17 @@ function perInput<T>(
   check: (value: unknown) => T,
 ): T | undefined {
   const derive = details.perInput[name];
-  return derive && check(derive(input as never));
+  return derive && check(derived(details.name, name, () => derive(input as never)));
+}
+
+/** The caller's function meets inputs it was not written for: say whose it was. */
+function derived(type: string, name: string, derive: () => unknown): unknown {
+  try {
+    return derive();
+  } catch (error) {
+    const { message } = describeThrown(error);
+    throw new LastoutError('INVALID_KEY', `${name} of job type "${type}" threw: ${message}`, undefined, error);
+  }
 }
 
 function checkDueBeforeTtl(

@@ -1,7 +1,7 @@
 /** Watching what happens: the event log as an async iterable, listeners by name, and waiting for one job. */
 import { type Duration, toMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
-import type { Job, JobEvent, Logger } from '../core/job.js';
+import { eventNames, type Job, type JobEvent, type Logger } from '../core/job.js';
 import { checkId } from '../core/names.js';
 import type { EventRecord, Store } from '../core/store.js';
 import type { System } from '../core/system.js';
@@ -116,6 +116,8 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
       };
     },
     on(name, listener) {
+      refuseUnknown({ [name]: true }, eventNames, 'The names of events');
+      if (typeof listener !== 'function') throw new LastoutError('UNKNOWN_OPTION', `on('${name}') got no listener.`);
       const set = listeners.get(name) ?? new Set();
       listeners.set(name, set.add(listener));
       if (!reader) {

@@ -1,3 +1,4 @@
+import { type Duration, toMs } from '../core/duration.js';
 import { createSystem } from '../system.js';
 
 /** A clock that stands still until it is told to move, and that decides when timers fire. */
@@ -6,7 +7,7 @@ export interface FakeClock {
   monotonic(): number;
   timer(ms: number, callback: () => void): () => void;
   /** Moves on, firing every timer on its way in order; what they start is given time to run before the next. */
-  advance(ms: number): Promise<void>;
+  advance(by: Duration): Promise<void>;
   /** Lets everything that can run without the clock moving run. */
   settle(): Promise<void>;
   /** Timers that have not fired; for tests that want none left. */
@@ -42,8 +43,8 @@ export function fakeClock(start: Date = new Date('2030-01-01T00:00:00Z')): FakeC
       timers.add(timer);
       return () => timers.delete(timer);
     },
-    async advance(ms) {
-      const end = now + ms;
+    async advance(by) {
+      const end = now + toMs(by, 'What advance was given');
       await turns();
       for (let timer = nextUpTo(end); timer; timer = nextUpTo(end)) {
         timers.delete(timer);

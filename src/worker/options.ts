@@ -44,13 +44,20 @@ export function readWorkOptions(options: WorkOptions = {}): WorkerSettings {
   }
   return {
     concurrency: whole(options.concurrency ?? defaults.concurrency, 'concurrency', 1, 100_000),
-    queues: options.queues === undefined ? null : options.queues.map((queue) => checkName(queue, 'queue')),
+    queues: readQueues(options.queues),
     leaseMs,
     heartbeatMs,
     pollMs: options.poll === undefined ? defaults.pollMs : Math.max(pollMinMs, toMs(options.poll, 'poll')),
     maxStalls: whole(options.maxStalls ?? defaults.maxStalls, 'maxStalls', 1, 1_000),
     name: options.name === undefined ? null : checkName(options.name, 'name'),
   };
+}
+
+function readQueues(queues: unknown): readonly string[] | null {
+  if (queues === undefined) return null;
+  if (!Array.isArray(queues))
+    throw new LastoutError('INVALID_NAME', `queues is ${show(queues)}; give a list of names.`);
+  return queues.map((queue) => checkName(queue, 'queue'));
 }
 
 function whole(value: unknown, name: string, min: number, max: number): number {

@@ -67,6 +67,7 @@ export class Run {
   }
 
   endingOfThrown(thrown: unknown): Ending {
+    if (isVerdict(thrown)) return endingOfVerdict(thrown);
     const code = this.#stopReason?.code;
     if (code === 'CLOSED') return { kind: 'release' };
     const error = code === 'TIMEOUT' ? describeThrown(this.#stopReason) : describeThrown(thrown);
@@ -96,7 +97,7 @@ export class Run {
   }
 
   #endingOfValue(value: unknown): Ending {
-    if (value instanceof Verdict) return endingOfVerdict(value);
+    if (isVerdict(value)) return endingOfVerdict(value);
     try {
       return { kind: 'complete', result: value === undefined ? 'null' : toStoredText(value, 'result') };
     } catch (refused) {
@@ -145,6 +146,15 @@ export class Run {
           line: { message: storable(String(message), lineBytesMax), fields: fieldsText(fields) },
         }),
     };
+  }
+}
+
+/** An outcome that was thrown means what it says. A Proxy may refuse even to be asked. */
+function isVerdict(value: unknown): value is Verdict {
+  try {
+    return value instanceof Verdict;
+  } catch {
+    return false;
   }
 }
 

@@ -1,0 +1,74 @@
+/** Mistakes that are easy to make, each answered where it is made and not where it would hurt. */
+import { expect, test } from 'vitest';
+import { closeOnSignals, defineJob, fail, type LastoutError, open, snooze } from '../src/index.js';
+import { fakeClock, testQueue } from '../src/testing/index.js';
+
+const codeOf = async (call: () => unknown): Promise<string> => {
+  try {
+    await call();
+  } catch (error) {
+    return (error as LastoutError).code;
+  }
+  return 'none';
+};
+
+test('on: an event that does not exist is refused with the nearest one', async () => {
+  await using queue = await open('memory:');
+  expect(() => queue.on('complete' as 'completed', () => undefined)).toThrow(/Did you mean completed/);
+  expect(() => queue.on('completed', undefined as never)).toThrow(/no listener/);
+});
+
+test('work: queues that are no list are refused', async () => {
+  await using queue = await open('memory:');
+  const type = defineJob('any', { run: () => null });
+  expect(await codeOf(() => queue.work([type], { queues: 'mail' as never }))).toBe('INVALID_NAME');
+});
+
+test('closeOnSignals: what is no queue is refused at once, not at the signal', () => {
+  expect(() => closeOnSignals(undefined as never)).toThrow(/give the queue that open returned/);
+});
+
+test('cancel: a subject of the wrong form is refused rather than matching nothing', async () => {
+  await using queue = await open('memory:');
+  expect(await codeOf(() => queue.cancel({ subject: 'trip' }))).toBe('INVALID_KEY');
+});
+
+test('enqueue: a throwing subject function is named', async () => {
+  await using queue = await open('memory:');
+  const type = defineJob<{ trip?: { id: string } }>('ride', { subject: (input) => `trip:${input.trip!.id}` });
+  await expect(queue.enqueue(type, {})).rejects.toThrow(/subject of job type "ride" threw/);
+});
+
+test('enqueue: undefined is refused with what to do instead', async () => {
+  await using queue = await open('memory:');
+  await expect(queue.enqueue('mail', { cc: undefined })).rejects.toThrow(
+    /input\.cc is undefined; leave the property out/,
+  );
+});
+
+test('a handler may throw an outcome instead of returning it', async () => {
+  await using on = await testQueue();
+  const failing = defineJob('failing', {
+    run: () => {
+      throw fail('no such site');
+    },
+  });
+  const later = defineJob('later', {
+    run: () => {
+      throw snooze('1h');
+    },
+  });
+  await on.queue.work([failing, later]);
+  const ids = [await on.queue.enqueue(failing, null), await on.queue.enqueue(later, null)];
+  await on.clock.settle();
+  const [failed, snoozed] = await Promise.all(ids.map(({ id }) => on.queue.get(id)));
+  expect(failed).toMatchObject({ state: 'failed', attempts: 1, error: { message: 'no such site' } });
+  expect(snoozed).toMatchObject({ state: 'pending', attempts: 0, error: null });
+});
+
+test('fakeClock: advance takes a duration, and refuses what is none', async () => {
+  const clock = fakeClock(new Date(0));
+  await clock.advance('1h');
+  expect(clock.now()).toEqual(new Date(3_600_000));
+  expect(await codeOf(() => clock.advance('soon' as never))).toBe('INVALID_DURATION');
+});
