@@ -157,11 +157,13 @@ function createQueue(parts: Parts): Queue {
       abandoned: reports.flatMap((report) => report.abandoned),
     };
   }
-  const close = (options: { grace?: Duration } = {}): Promise<StopReport> => {
+  async function close(options: { grace?: Duration } = {}): Promise<StopReport> {
     const graceMs = readGrace(options);
+    // Closing again with less patience shortens the wait.
+    if (closed) for (const worker of workers) void worker.stop(graceMs);
     closed ??= shutDown(graceMs);
     return closed;
-  };
+  }
 
   return {
     enqueue,

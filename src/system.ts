@@ -26,8 +26,13 @@ export function createSystem(clock?: GivenClock): System {
 }
 
 function startTimer(ms: number, callback: () => void, hold?: 'hold'): () => void {
-  const timer = setTimeout(callback, Math.min(ms, longestTimerMs));
-  if (!hold) timer.unref();
+  let timer: NodeJS.Timeout;
+  const arm = (leftMs: number): void => {
+    const next = leftMs > longestTimerMs ? () => arm(leftMs - longestTimerMs) : callback;
+    timer = setTimeout(next, Math.min(leftMs, longestTimerMs));
+    if (!hold) timer.unref();
+  };
+  arm(ms);
   return () => clearTimeout(timer);
 }
 

@@ -357,6 +357,15 @@ describe.each(engines)('closing a queue on %s', (engine) => {
     expect(await swept).toMatchObject({ removed: 0 });
   });
 
+  it('a shorter grace counts also while a longer one is under way', async () => {
+    await using on = await bench(engine);
+    const { worker, id } = await running(on);
+    const stopping = worker.stop({ grace: '1h' });
+    const closing = on.queue.close({ grace: 0 });
+    expect(await timeUntil(on.clock, closing)).toBeLessThanOrEqual(1_000);
+    expect(await stopping).toEqual({ finished: 0, handedBack: [id], abandoned: [] });
+  });
+
   it('a handler that is being waited for may still enqueue what follows', async () => {
     await using on = await bench(engine);
     const { held, id } = await running(on);

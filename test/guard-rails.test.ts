@@ -72,3 +72,28 @@ test('fakeClock: advance takes a duration, and refuses what is none', async () =
   expect(clock.now()).toEqual(new Date(3_600_000));
   expect(await codeOf(() => clock.advance('soon' as never))).toBe('INVALID_DURATION');
 });
+
+test('enqueue: an accessor is read once, so what was checked is what is stored', async () => {
+  await using queue = await open('memory:');
+  let reads = 0;
+  const input = {
+    get text() {
+      reads += 1;
+      return reads === 1 ? 'fine' : 'bad\0';
+    },
+  };
+  const { id } = await queue.enqueue('accessor', input);
+  expect((await queue.get(id))?.input).toEqual({ text: 'fine' });
+});
+
+test('enqueue: an input that unfolds to more than may be stored is refused before it is unfolded', async () => {
+  await using queue = await open('memory:');
+  let unfolding: object = {};
+  for (let level = 0; level < 50; level++) unfolding = { a: unfolding, b: unfolding };
+  expect(await codeOf(() => queue.enqueue('unfolding', unfolding as never))).toBe('PAYLOAD_TOO_LARGE');
+});
+
+test('closeOnSignals: a grace that is no duration is refused at once, not at the signal', async () => {
+  await using queue = await open('memory:');
+  expect(() => closeOnSignals(queue, { grace: '30' as never })).toThrow(/grace/);
+});

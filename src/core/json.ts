@@ -11,8 +11,7 @@ const depthMax = 64;
  * The rules are the strictest of all engines, so that a value is accepted everywhere or nowhere.
  */
 export function toStoredText(value: unknown, what: string, bytesMax = payloadBytesMax): string {
-  inspect(value, what, 1, new Set());
-  const text = JSON.stringify(value);
+  const text = JSON.stringify(inspect(value, what, 1, { above: new Set(), nodesLeft: bytesMax, bytesMax }));
   const bytes = byteLength(text);
   if (bytes > bytesMax) {
     throw new LastoutError(
@@ -24,17 +23,30 @@ export function toStoredText(value: unknown, what: string, bytesMax = payloadByt
   return text;
 }
 
-function inspect(value: unknown, path: string, depth: number, above: Set<object>): void {
+/** What is common to one inspection. Every value takes at least a byte, so there is no need to look at more of them. */
+interface Look {
+  readonly above: Set<object>;
+  readonly bytesMax: number;
+  nodesLeft: number;
+}
+
+/** Returns a plain copy: an accessor could answer differently when it is asked a second time. */
+function inspect(value: unknown, path: string, depth: number, look: Look): Json {
+  look.nodesLeft -= 1;
+  if (look.nodesLeft < 0) {
+    throw new LastoutError('PAYLOAD_TOO_LARGE', `${path} goes beyond the ${look.bytesMax} bytes that are stored.`, {
+      max: look.bytesMax,
+    });
+  }
   switch (typeof value) {
     case 'string':
       return checkText(value, path);
     case 'boolean':
-      return;
+      return value;
     case 'number':
       return checkNumber(value, path);
     case 'object':
-      if (value === null) return;
-      return inspectObject(value, path, depth, above);
+      return value === null ? null : inspectObject(value, path, depth, look);
     case 'undefined':
     case 'function':
     case 'symbol':
@@ -50,22 +62,23 @@ const unstorableKinds = {
   bigint: 'is a bigint; send it as text',
 } as const;
 
-function inspectObject(value: object, path: string, depth: number, above: Set<object>): void {
+function inspectObject(value: object, path: string, depth: number, look: Look): Json {
   if (depth > depthMax) {
     throw new LastoutError('PAYLOAD_TOO_DEEP', `${path} is nested deeper than ${depthMax} levels.`, { max: depthMax });
   }
-  if (above.has(value)) throw unserializable(path, 'refers back to itself');
-  above.add(value);
-  if (Array.isArray(value)) {
-    refuseToJson(value, path);
-    for (let i = 0; i < value.length; i++) inspect(value[i], `${path}[${i}]`, depth + 1, above);
-  } else {
-    inspectRecord(value, path, depth, above);
-  }
-  above.delete(value);
+  if (look.above.has(value)) throw unserializable(path, 'refers back to itself');
+  look.above.add(value);
+  const copy = Array.isArray(value) ? inspectList(value, path, depth, look) : inspectRecord(value, path, depth, look);
+  look.above.delete(value);
+  return copy;
 }
 
-function inspectRecord(value: object, path: string, depth: number, above: Set<object>): void {
+function inspectList(value: readonly unknown[], path: string, depth: number, look: Look): Json {
+  refuseToJson(value, path);
+  return Array.from(value, (item, index) => inspect(item, `${path}[${index}]`, depth + 1, look));
+}
+
+function inspectRecord(value: object, path: string, depth: number, look: Look): Json {
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype !== Object.prototype && prototype !== null) {
     const name = value.constructor?.name ?? 'an instance of a class';
@@ -74,6 +87,7 @@ function inspectRecord(value: object, path: string, depth: number, above: Set<ob
   }
   refuseToJson(value, path);
   if (Object.getOwnPropertySymbols(value).length > 0) throw unserializable(path, 'has symbol keys');
+  const copy: { [key: string]: Json } = {};
   for (const [key, item] of Object.entries(value)) {
     if (key === '__proto__' || (key === 'prototype' && path.endsWith('.constructor'))) {
       throw new LastoutError(
@@ -82,8 +96,9 @@ function inspectRecord(value: object, path: string, depth: number, above: Set<ob
       );
     }
     checkText(key, `a key of ${path}`);
-    inspect(item, `${path}.${key}`, depth + 1, above);
+    copy[key] = inspect(item, `${path}.${key}`, depth + 1, look);
   }
+  return copy;
 }
 
 /** It would be stored instead of what was inspected. */
@@ -92,12 +107,13 @@ function refuseToJson(value: object, path: string): void {
     throw unserializable(path, 'has a toJSON method; pass what it returns');
 }
 
-function checkText(text: string, path: string): void {
+function checkText(text: string, path: string): string {
   const fault = text.includes('\0') ? 'a NUL character' : text.isWellFormed() ? null : 'a lone surrogate';
   if (fault) throw new LastoutError('UNSTORABLE_TEXT', `${path} contains ${fault}, which not every store can keep.`);
+  return text;
 }
 
-function checkNumber(value: number, path: string): void {
+function checkNumber(value: number, path: string): number {
   if (!Number.isFinite(value)) throw unserializable(path, `is ${value}, which JSON cannot hold`);
   if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
     throw new LastoutError(
@@ -105,6 +121,7 @@ function checkNumber(value: number, path: string): void {
       `${path} is an integer beyond 2^53 and would lose digits; send it as a string.`,
     );
   }
+  return value;
 }
 
 function unserializable(path: string, fault: string): LastoutError {

@@ -1,5 +1,5 @@
 /** Closing on SIGTERM and SIGINT: the first signal drains, the second leaves at once. */
-import { type Duration, show } from '../core/duration.js';
+import { type Duration, show, toMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import type { System } from '../core/system.js';
 import { refuseUnknown } from '../core/unknown-option.js';
@@ -23,6 +23,7 @@ export function closeOnSignalsWith(
   if (typeof (queue as Partial<typeof queue> | null | undefined)?.close !== 'function')
     throw new LastoutError('TYPE_REQUIRED', `closeOnSignals got ${show(queue)}; give the queue that open returned.`);
   const { grace, signals = ['SIGTERM', 'SIGINT'] } = options;
+  if (grace !== undefined) toMs(grace, 'grace');
   let closingSince: number | null = null;
   // The library's own timers hold no process. Who asks for signals means to live until one comes.
   let letGo = stayAlive(system, (next) => {

@@ -1,6 +1,6 @@
 /** Stopping: no new jobs, running ones finish within the grace, the rest is handed back without using an attempt. */
 import { LastoutError } from '../core/errors.js';
-import { pause, type System } from '../core/system.js';
+import type { System } from '../core/system.js';
 import type { Worker } from './worker.js';
 
 export interface StopReport {
@@ -14,33 +14,46 @@ export interface StopReport {
 const lastWordMs = 500;
 const lastFlushMs = 500;
 
-export async function stopWorker(worker: Worker, graceMs: number): Promise<StopReport> {
+export async function stopWorker(worker: Worker): Promise<StopReport> {
   const { system } = worker.parts;
   const finishedBefore = worker.finished;
   worker.giveBackAhead();
-  await drained(worker, system, graceMs);
+  await drained(worker, worker.graceOver.signal);
   const abandoned: string[] = [];
   if (worker.runs.size > 0) {
     const closed = new LastoutError('CLOSED', 'The worker is stopping');
     for (const run of worker.runs.values()) run.abort(closed);
-    await drained(worker, system, lastWordMs);
+    await drainedWithin(worker, system, lastWordMs);
     for (const run of [...worker.runs.values()]) {
       worker.abandon(run, closed);
       if (run.exclusive) abandoned.push(run.id);
       else worker.giveBack(run.id, run.epoch);
     }
   }
-  await drained(worker, system, lastFlushMs);
+  await drainedWithin(worker, system, lastFlushMs);
   abandoned.push(...worker.unsettled());
   worker.shutDown();
   const handedBack = [...worker.handedBack].filter((id) => !abandoned.includes(id));
   return { finished: worker.finished - finishedBefore, handedBack, abandoned };
 }
 
-async function drained(worker: Worker, system: System, withinMs: number): Promise<void> {
-  if (worker.isDrained) return;
-  const done = new AbortController();
-  const stopListening = worker.whenDrained(() => done.abort());
-  await pause(system, withinMs, done.signal, 'hold');
-  stopListening();
+/** Until nothing is left to do, or until the signal. */
+function drained(worker: Worker, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (worker.isDrained || signal.aborted) return resolve();
+    const done = (): void => {
+      stopListening();
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    const stopListening = worker.whenDrained(done);
+    signal.addEventListener('abort', done, { once: true });
+  });
+}
+
+async function drainedWithin(worker: Worker, system: System, ms: number): Promise<void> {
+  const late = new AbortController();
+  const callOff = system.timer(ms, () => late.abort(), 'hold');
+  await drained(worker, late.signal);
+  callOff();
 }

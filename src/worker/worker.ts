@@ -21,6 +21,8 @@ import { type StopReport, stopWorker } from './stop.js';
 const settledMax = 500;
 /** What was claimed ahead and has not begun by then goes back. */
 const aheadWaitMaxMs = 100;
+/** Exchanges with a store in this process are all microtasks: after this long, timers and I/O have their turn. */
+const turnMaxMs = 10;
 
 export interface WorkerParts {
   readonly store: Store;
@@ -63,6 +65,10 @@ export class Worker {
   /** Sent and not answered yet. */
   #underWay: readonly Settlement[] = [];
   #shutDown = false;
+  #yieldedAt = 0;
+  /** Aborted when the grace of any stop is over: a later, shorter one counts. */
+  readonly graceOver = new AbortController();
+  readonly #callOffGraces: (() => void)[] = [];
   readonly #meter = aheadMeter();
   readonly #heart: Heart;
   readonly #patience: Patience;
@@ -86,7 +92,9 @@ export class Worker {
 
   stop(graceMs: number): Promise<StopReport> {
     this.#stopping = true;
-    this.#stopped ??= stopWorker(this, graceMs);
+    if (!this.#shutDown)
+      this.#callOffGraces.push(this.parts.system.timer(graceMs, () => this.graceOver.abort(), 'hold'));
+    this.#stopped ??= stopWorker(this);
     return this.#stopped;
   }
 
@@ -176,6 +184,10 @@ export class Worker {
       this.#patience.failed(error, this.#endings.length > 0);
     }
     this.#underWay = [];
+    if (system.monotonic() - this.#yieldedAt >= turnMaxMs) {
+      await new Promise<void>((resolve) => system.soon(resolve));
+      this.#yieldedAt = system.monotonic();
+    }
     this.#exchanging = false;
     this.#startAhead();
     this.#pumpWhenDue();
@@ -368,6 +380,7 @@ export class Worker {
     this.#shutDown = true;
     this.#callOffPoll();
     this.#patience.stop();
+    for (const callOff of this.#callOffGraces) callOff();
     this.#heart.stop();
     this.notebook.stop();
     this.#unsubscribe();

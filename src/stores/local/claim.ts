@@ -53,7 +53,7 @@ function takeReady(step: Step, request: ClaimRequest): { taken: Row[]; more: boo
   const want = request.slots + request.ahead;
   const taken: Row[] = [];
   if (paused.has('*') || want === 0) return { taken, more: false };
-  for (;;) {
+  for (let examined = 0; examined < expiredMax; ) {
     const rows = tables.ready(request.types, request.queues, paused, want - taken.length + 1);
     let expired = 0;
     for (const row of rows) {
@@ -68,7 +68,9 @@ function takeReady(step: Step, request: ClaimRequest): { taken: Row[]; more: boo
       }
     }
     if (expired === 0) return { taken, more: false };
+    examined += rows.length;
   }
+  return { taken, more: true };
 }
 
 /** A claim made ahead is a promise to start soon; these jobs are too dear for it. */

@@ -103,6 +103,8 @@ function pullTo(step: Step, row: Row, when: When): Inserted {
 
 function markToRunAgain(step: Step, row: Row, when: When): Inserted {
   row.againAt = instantOf(step, when);
+  // The event has a ttl of its own, also where the run it waits for is handed back or lapses.
+  if (row.ttlMs !== null) row.expiresAt = step.now + row.ttlMs;
   step.tables.save(row);
   return { id: row.id, outcome: 'coalesced' };
 }

@@ -35,27 +35,36 @@ export function createEventLog() {
       if (records.length > bounds.eventRecordsMax * 1.1 || held > eventsMax * 1.1) trim(at);
     },
     read(after: string | null, limit: number): { events: EventRecord[]; cursor: string; reset: boolean } {
-      if (after === null) return { events: [], cursor: `${seq}.${records.at(-1)?.events.length ?? 0}`, reset: false };
+      if (after === null) return { events: [], cursor: `${seq + 1}.0`, reset: false };
       const [fromSeq, fromIndex] = parseEventCursor(after);
       // Past the end: the store is not the one that the cursor came from.
-      if (fromSeq > seq) return { events: [], cursor: `${seq}.${records.at(-1)?.events.length ?? 0}`, reset: true };
+      if (fromSeq > seq + 1) return { events: [], cursor: `${seq + 1}.0`, reset: true };
       const first = records[0]?.seq ?? seq + 1;
       const events: EventRecord[] = [];
       for (const record of records.slice(Math.max(0, fromSeq - first))) {
         const start = record.seq === fromSeq ? fromIndex : 0;
         for (let i = record.seq < fromSeq ? record.events.length : start; i < record.events.length; i++) {
-          if (events.length === limit) return { events, cursor: events.at(-1)!.cursor, reset: fromSeq < first - 1 };
-          events.push({ ...record.events[i]!, at: record.at, cursor: `${record.seq}.${i + 1}` });
+          if (events.length === limit) return { events, cursor: events.at(-1)!.cursor, reset: fromSeq < first };
+          events.push({
+            ...record.events[i]!,
+            at: record.at,
+            cursor: eventCursor(record.seq, i + 1, record.events.length),
+          });
         }
       }
-      return { events, cursor: events.at(-1)?.cursor ?? after, reset: fromSeq < first - 1 };
+      return { events, cursor: events.at(-1)?.cursor ?? after, reset: fromSeq < first };
     },
   };
+}
+
+/** After the last event of a record the cursor names the next record, so that a trimmed one is missed by nobody who read it. */
+function eventCursor(record: number, read: number, of: number): string {
+  return read === of ? `${record + 1}.0` : `${record}.${read}`;
 }
 
 /** `[record, how many of its events were read]`. */
 function parseEventCursor(cursor: string): [number, number] {
   const match = /^(\d{1,15})\.(\d{1,9})$/.exec(cursor);
   if (!match) throw new LastoutError('INVALID_CURSOR', 'The cursor is not one that an event carried.');
-  return [Number(match[1]), Number(match[2])];
+  return [Math.max(1, Number(match[1])), Number(match[2])];
 }

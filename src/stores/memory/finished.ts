@@ -25,7 +25,9 @@ export function createFinished() {
       const groups = new Map<string, Row[]>();
       for (const row of rows.values()) {
         const name = `${row.type}\0${row.state}`;
-        groups.set(name, [...(groups.get(name) ?? []), row]);
+        const group = groups.get(name);
+        if (group) group.push(row);
+        else groups.set(name, [row]);
       }
       const over: Row[] = [];
       for (const group of groups.values()) {

@@ -9,7 +9,7 @@ export interface Heap<T> {
 
 export function createHeap<T>(before: (a: T, b: T) => boolean, counts: (item: T) => boolean): Heap<T> {
   let items: T[] = [];
-  let pushedSinceSweep = 0;
+  let sizeAtSweep = 0;
 
   function sift(from: number): void {
     let at = from;
@@ -30,17 +30,16 @@ export function createHeap<T>(before: (a: T, b: T) => boolean, counts: (item: T)
     items[0] = last;
     sift(0);
   }
-  /** Stale entries never outnumber what was pushed since the last sweep plus what still counts. */
+  /** What is left at the top is dropped when it gets there; what lies deeper, when the heap has doubled. */
   function dropStale(): void {
     items = items.filter(counts);
     for (let i = (items.length >> 1) - 1; i >= 0; i--) sift(i);
-    pushedSinceSweep = 0;
+    sizeAtSweep = items.length;
   }
 
   return {
     push(item) {
-      pushedSinceSweep += 1;
-      if (pushedSinceSweep > 1_024 && pushedSinceSweep > items.length) dropStale();
+      if (items.length > 2 * sizeAtSweep + 1_024) dropStale();
       let at = items.length;
       items.push(item);
       while (at > 0) {

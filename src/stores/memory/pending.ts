@@ -21,7 +21,7 @@ export function createPending() {
     a.priority !== b.priority ? a.priority < b.priority : a.at !== b.at ? a.at < b.at : a.row.seq < b.row.seq;
   const byTime = (a: Entry, b: Entry): boolean => (a.at !== b.at ? a.at < b.at : a.row.seq < b.row.seq);
   const later = createHeap<Entry>(byTime, counts);
-  const expiring = createHeap<Entry>(byTime, (entry) => tickets.has(entry.row) && entry.row.expiresAt === entry.at);
+  const expiring = createHeap<Entry>(byTime, (entry) => counts(entry) && entry.row.expiresAt === entry.at);
   const behindKey = (row: Row): string => `${row.type}\0${row.queue}\0${row.exclusiveKey}`;
 
   function laneOf(row: Row): Heap<Entry> {
@@ -81,7 +81,9 @@ export function createPending() {
       row.place = Place.claimed;
     },
     expiryChanged(row: Row): void {
-      if (tickets.has(row) && row.expiresAt !== null) expiring.push({ row, ticket: 0, priority: 0, at: row.expiresAt });
+      const ticket = tickets.get(row);
+      if (ticket !== undefined && row.expiresAt !== null)
+        expiring.push({ row, ticket, priority: 0, at: row.expiresAt });
     },
     /** Pops in order and puts back what it popped: the caller decides which ones it takes. */
     ready(

@@ -35,14 +35,15 @@ export function createEventLog({ names, sql }: Session): Pick<Tables, 'addEvents
       if (after === null) return { events: [], cursor: endOf(last), reset: false };
       const start = parseCursor(after);
       // Past the end: the file is not the one that the cursor came from.
-      if (start.record > last) return { events: [], cursor: endOf(last), reset: true };
-      const reset = start.record < Number(oldest.get()?.[0] ?? 0) - 1;
+      if (start.record > last + 1) return { events: [], cursor: endOf(last), reset: true };
+      const reset = start.record < Number(oldest.get()?.[0] ?? last + 1);
       const events: EventRecord[] = [];
       for (let record = from.get(start.record); record && events.length < limit; ) {
         const [no, at, body] = record as [number, number, string];
         const list = decodeEvents(body);
         for (let i = no === start.record ? start.read : 0; i < list.length && events.length < limit; i++) {
-          events.push({ ...list[i]!, at, cursor: `${no}.${i + 1}` });
+          // After the last event of a record the cursor names the next one, so that a trimmed record is missed by nobody who read it.
+          events.push({ ...list[i]!, at, cursor: i + 1 === list.length ? endOf(no) : `${no}.${i + 1}` });
         }
         record = from.get(no + 1);
       }
@@ -50,16 +51,15 @@ export function createEventLog({ names, sql }: Session): Pick<Tables, 'addEvents
     },
   };
 
-  function endOf(last: number): string {
-    const record = from.get(last);
-    return `${last}.${record ? decodeEvents(record[2] as string).length : 0}`;
+  function endOf(no: number): string {
+    return `${no + 1}.0`;
   }
 }
 
 function parseCursor(cursor: string): { readonly record: number; readonly read: number } {
   const match = /^(\d{1,15})\.(\d{1,9})$/.exec(cursor);
   if (!match) throw new LastoutError('INVALID_CURSOR', 'The cursor is not one that an event carried.');
-  return { record: Number(match[1]), read: Number(match[2]) };
+  return { record: Math.max(1, Number(match[1])), read: Number(match[2]) };
 }
 
 /** Runs of events that differ only in their job are kept as one event and a list of ids: a step has up to thousands. */

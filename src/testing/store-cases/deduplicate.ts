@@ -248,6 +248,17 @@ const coalescing = [
       assert.equal((await job(id)).state, 'expired');
     },
   ),
+  storeCase(
+    'insert: coalesce on a job that runs past its ttl is not lost with the claim',
+    async ({ add, insert, take, settle, advance, claimIds }) => {
+      const id = await add(keyed('k', 'coalesce', { ttlMs: 1_000 }));
+      const hold = await take();
+      advance(2_000);
+      assert.deepEqual(await insert(keyed('k', 'coalesce')), [{ id, outcome: 'coalesced' }]);
+      await settle(hold, ending.release());
+      assert.deepEqual(await claimIds(), [id]);
+    },
+  ),
   storeCase('insert: skip and coalesce keep the stored input', async ({ add, insert, take, job, settle }) => {
     const id = await add(keyed('k', 'coalesce', { input: '"first"' }));
     await insert(keyed('k', 'skip', { input: '"second"' }), keyed('k', 'coalesce', { input: '"third"' }));

@@ -123,6 +123,7 @@ export class Model {
       this.#replace(newest, dueAt, newest.priority);
     } else if (running) {
       running.againAt = dueAt;
+      if (running.given.ttlMs !== null) running.expiresAt = this.now + running.given.ttlMs;
     }
     const match = newest ?? running;
     return match ? { id: match.given.id, outcome: 'coalesced' } : null;
