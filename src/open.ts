@@ -157,8 +157,13 @@ function createQueue(parts: Parts): Queue {
       abandoned: reports.flatMap((report) => report.abandoned),
     };
   }
-  async function close(options: { grace?: Duration } = {}): Promise<StopReport> {
-    const graceMs = readGrace(options);
+  function close(options: { grace?: Duration } = {}): Promise<StopReport> {
+    let graceMs: number;
+    try {
+      graceMs = readGrace(options);
+    } catch (error) {
+      return Promise.reject(error);
+    }
     // Closing again with less patience shortens the wait.
     if (closed) for (const worker of workers) void worker.stop(graceMs);
     closed ??= shutDown(graceMs);

@@ -1,6 +1,6 @@
 /** Mistakes that are easy to make, each answered where it is made and not where it would hurt. */
 import { expect, test } from 'vitest';
-import { closeOnSignals, defineJob, fail, type LastoutError, open, snooze } from '../src/index.js';
+import { closeOnSignals, defineJob, type LastoutError, open, snooze } from '../src/index.js';
 import { fakeClock, testQueue } from '../src/testing/index.js';
 
 const codeOf = async (call: () => unknown): Promise<string> => {
@@ -46,24 +46,19 @@ test('enqueue: undefined is refused with what to do instead', async () => {
   );
 });
 
-test('a handler may throw an outcome instead of returning it', async () => {
+test('a handler that throws an outcome is told to return it', async () => {
   await using on = await testQueue();
-  const failing = defineJob('failing', {
-    run: () => {
-      throw fail('no such site');
-    },
-  });
-  const later = defineJob('later', {
+  const type = defineJob('thrower', {
+    attempts: 1,
     run: () => {
       throw snooze('1h');
     },
   });
-  await on.queue.work([failing, later]);
-  const ids = [await on.queue.enqueue(failing, null), await on.queue.enqueue(later, null)];
+  await on.queue.work([type]);
+  const { id } = await on.queue.enqueue(type, null);
   await on.clock.settle();
-  const [failed, snoozed] = await Promise.all(ids.map(({ id }) => on.queue.get(id)));
-  expect(failed).toMatchObject({ state: 'failed', attempts: 1, error: { message: 'no such site' } });
-  expect(snoozed).toMatchObject({ state: 'pending', attempts: 0, error: null });
+  const error = { message: 'The handler threw snooze(…); return it instead' };
+  expect(await on.queue.get(id)).toMatchObject({ state: 'failed', attempts: 1, error });
 });
 
 test('fakeClock: advance takes a duration, and refuses what is none', async () => {

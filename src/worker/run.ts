@@ -67,10 +67,12 @@ export class Run {
   }
 
   endingOfThrown(thrown: unknown): Ending {
-    if (isVerdict(thrown)) return endingOfVerdict(thrown);
     const code = this.#stopReason?.code;
     if (code === 'CLOSED') return { kind: 'release' };
-    const error = code === 'TIMEOUT' ? describeThrown(this.#stopReason) : describeThrown(thrown);
+    const error =
+      code === 'TIMEOUT'
+        ? describeThrown(this.#stopReason)
+        : describeThrown(isVerdict(thrown) ? misplaced(thrown) : thrown);
     const text = JSON.stringify(error);
     const { attempts, maxAttempts } = this.stored;
     return attempts < maxAttempts
@@ -149,13 +151,17 @@ export class Run {
   }
 }
 
-/** An outcome that was thrown means what it says. A Proxy may refuse even to be asked. */
+/** A Proxy may refuse even to be asked. */
 function isVerdict(value: unknown): value is Verdict {
   try {
     return value instanceof Verdict;
   } catch {
     return false;
   }
+}
+
+function misplaced({ outcome }: Verdict): string {
+  return `The handler threw ${outcome}(…); return it instead`;
 }
 
 function endingOfVerdict({ outcome, details }: Verdict): Ending {

@@ -38,6 +38,7 @@ test('001-47 10,000 changes leave heap, subscriptions, routes and stored jobs fl
 
   let created = 0;
   const counts = new Set<string>();
+  let mostJobs = 0;
   /** Changes with builds in between; `after` sees each of them. Returns the heap by changes. */
   const measure = async (rounds: number, after: () => void = () => {}): Promise<[number, number][]> => {
     const heap: [number, number][] = [];
@@ -57,7 +58,8 @@ test('001-47 10,000 changes leave heap, subscriptions, routes and stored jobs fl
       await host.queue.sweep();
       heap.push([round * changesPerRound, heapUsed()]);
       const jobs = (await host.queue.find({ limit: 200 })).items.length;
-      counts.add(`${host.bus.subscriptionCount} subscriptions, ${plugin.routeRegistry.size()} routes, ${jobs} jobs`);
+      counts.add(`${host.bus.subscriptionCount} subscriptions, ${plugin.routeRegistry.size()} routes`);
+      mostJobs = Math.max(mostJobs, jobs);
     }
     return heap;
   };
@@ -67,7 +69,8 @@ test('001-47 10,000 changes leave heap, subscriptions, routes and stored jobs fl
   const heap = await measure(measuredRounds);
 
   expect(heap.at(-1)?.[0]).toBe(10_000);
-  expect([...counts]).toEqual(['3 subscriptions, 21 routes, 20 jobs']);
+  expect([...counts]).toEqual(['3 subscriptions, 21 routes']);
+  expect(mostJobs).toBeLessThanOrEqual(20);
   expect(slope(heap)).toBeLessThan(tolerableBytesPerChange);
 
   // And it would have told: one route kept per change.
