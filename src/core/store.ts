@@ -139,6 +139,19 @@ export interface JobFilter {
   readonly after: number | null;
 }
 
+/** Every job. */
+export const noFilter: JobFilter = {
+  ids: null,
+  states: null,
+  types: null,
+  queues: null,
+  subject: null,
+  key: null,
+  source: null,
+  before: null,
+  after: null,
+};
+
 export type Move =
   | { readonly kind: 'cancel'; readonly reason: string; readonly force: boolean }
   | { readonly kind: 'remove'; readonly force: boolean }

@@ -6,11 +6,11 @@ import { toJob } from '../core/job-view.js';
 import { checkId } from '../core/names.js';
 import { checkPriority, readWhen } from '../core/options.js';
 import type { CleanupPolicy } from '../core/policy.js';
-import type { JobFilter, Move, MoveOutcome, Store } from '../core/store.js';
+import { type JobFilter, type Move, type MoveOutcome, type Store, noFilter } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { storable } from '../core/thrown.js';
 import { refuseUnknown } from '../core/unknown-option.js';
-import { type Filter, noFilter, readFilter, readWhich, type Which } from './filter.js';
+import { type Filter, readFilter, readWhich, type Which } from './filter.js';
 
 export interface Act {
   reason?: string;

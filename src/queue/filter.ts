@@ -3,7 +3,7 @@ import { show } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import { type State, states } from '../core/job.js';
 import { checkId, checkKey, checkName, checkSubject } from '../core/names.js';
-import type { JobFilter } from '../core/store.js';
+import { type JobFilter, noFilter } from '../core/store.js';
 import { refuseUnknown } from '../core/unknown-option.js';
 
 export interface Filter {
@@ -23,18 +23,6 @@ export type Which = string | (Filter & { all?: true });
 
 const filterNames = ['id', 'state', 'type', 'queue', 'subject', 'key', 'source', 'before', 'after'] as const;
 const listMax = 1_000;
-
-export const noFilter: JobFilter = {
-  ids: null,
-  states: null,
-  types: null,
-  queues: null,
-  subject: null,
-  key: null,
-  source: null,
-  before: null,
-  after: null,
-};
 
 export function readFilter(filter: Filter, extra: readonly string[] = []): JobFilter {
   refuseUnknown(filter, [...filterNames, ...extra], 'The filter');

@@ -10,7 +10,7 @@ import { memoryStore } from '../../src/stores/memory/store.js';
 import { type FakeClock, fakeClock } from '../../src/testing/index.js';
 import { harnessOn } from './harness.js';
 import { giveTurns, orderOf, scheduledFactory, scheduledStore } from './interleavings/scheduled.js';
-import { everything } from './model/compare.js';
+import { noFilter } from '../../src/core/store.js';
 
 const seed = Number(process.env.LASTOUT_SEED ?? 20_300_101);
 const numRuns = Number(process.env.LASTOUT_RUNS ?? 2_000);
@@ -79,7 +79,7 @@ const claimRequest = (owner: string, slots: number, ahead = 0) => ({
 
 async function cancel(store: Store, id: string, force: boolean): Promise<MoveOutcome> {
   const { items } = await store.move({
-    filter: { ...everything, ids: [id] },
+    filter: { ...noFilter, ids: [id] },
     move: { kind: 'cancel', reason: 'stop', force },
     dryRun: false,
     cursor: null,
@@ -89,7 +89,7 @@ async function cancel(store: Store, id: string, force: boolean): Promise<MoveOut
 }
 
 async function jobIn(store: Store, id: string): Promise<StoredJob> {
-  const { jobs } = await store.find({ filter: { ...everything, ids: [id] }, cursor: null, limit: 1 });
+  const { jobs } = await store.find({ filter: { ...noFilter, ids: [id] }, cursor: null, limit: 1 });
   return jobs[0]!;
 }
 

@@ -1,8 +1,8 @@
 // What is special to a store in a file: how it comes to be, who may open it, and what the refusals say.
+import { noFilter } from '../../src/core/store.js';
 import { renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { JobFilter } from '../../src/core/store.js';
 import { loadDriver } from '../../src/stores/sqlite/driver.js';
 import { sqliteStore } from '../../src/stores/sqlite/index.js';
 import { expectCode, temporaryFolder } from '../support.js';
@@ -241,7 +241,7 @@ test('with the last job goes everything that hung on it', async () => {
   await store.note('o', [{ id: claimed[0]!.id, epoch, progress: null, lines: [{ message: 'hi', fields: null }] }]);
   const ending = { kind: 'complete', result: '1' } as const;
   await store.settle({ owner: 'o', settlements: [{ id: claimed[0]!.id, epoch, ending }], started: [], next: claimOne });
-  const filter = { ...anyJob, subject: 'trip:1' };
+  const filter = { ...noFilter, subject: 'trip:1' };
   await store.move({ filter, move: { kind: 'remove', force: true }, dryRun: false, cursor: null, limit: 10 });
   for (const table of ['jobs', 'pending', 'done', 'claims', 'turns', 'lines', 'policies']) {
     expect(valueOf(db, `select count(*) from lastout_${table}`), table).toBe(0);
@@ -279,18 +279,6 @@ const claimOne = {
   leaseMs: 30_000,
   maxStalls: 3,
 } as const;
-
-const anyJob: JobFilter = {
-  ids: null,
-  states: null,
-  types: null,
-  queues: null,
-  subject: null,
-  key: null,
-  source: null,
-  before: null,
-  after: null,
-};
 
 function newFile(): string {
   return join(temporaryFolder(), 'jobs.db');

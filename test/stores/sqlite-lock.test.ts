@@ -1,7 +1,8 @@
 // Another connection holds the lock: calls wait without stopping the process, in their order, and give up cleanly.
+import { noFilter } from '../../src/core/store.js';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { ClaimRequest, JobFilter } from '../../src/core/store.js';
+import type { ClaimRequest } from '../../src/core/store.js';
 import { sqliteStore } from '../../src/stores/sqlite/index.js';
 import { expectCode, temporaryFolder } from '../support.js';
 import { connect, inChild, newJob, openStore, valueOf } from './sqlite-support.js';
@@ -49,7 +50,7 @@ test('calls that wait are served in their order', async () => {
 test('an idle worker and a reader need no lock', async () => {
   const { store, other } = await lockedStore(100);
   expect(await store.claim(request)).toMatchObject({ jobs: [], nextDueInMs: null });
-  expect(await store.find({ filter: anything, cursor: null, limit: 10 })).toEqual({ jobs: [], next: null });
+  expect(await store.find({ filter: noFilter, cursor: null, limit: 10 })).toEqual({ jobs: [], next: null });
   expect((await store.tally(cleanup)).queues).toEqual([]);
   expect((await store.read({ log: 'events', after: null, limit: 1 })).reset).toBe(false);
   await store.close();
@@ -147,14 +148,3 @@ const request: ClaimRequest = {
   maxStalls: 3,
 };
 const cleanup = { maxStoredJobs: 9, jobRetentionMs: 5_000, cleanupIntervalMs: 100, useCompletedTime: true };
-const anything: JobFilter = {
-  ids: null,
-  states: null,
-  types: null,
-  queues: null,
-  subject: null,
-  key: null,
-  source: null,
-  before: null,
-  after: null,
-};

@@ -1,4 +1,5 @@
 /** The words in which cases are written: jobs, claims and endings with everything filled in that a rule is not about. */
+import { noFilter } from '../../core/store.js';
 import assert from 'node:assert/strict';
 import type { Ending } from '../../core/ending.js';
 import type { JobError } from '../../core/job.js';
@@ -85,19 +86,7 @@ export const ending = {
   release: (): Ending => ({ kind: 'release' }),
 };
 
-const everything: JobFilter = {
-  ids: null,
-  states: null,
-  types: null,
-  queues: null,
-  subject: null,
-  key: null,
-  source: null,
-  before: null,
-  after: null,
-};
-
-export const filterOf = (fields: Partial<JobFilter>): JobFilter => ({ ...everything, ...fields });
+export const filterOf = (fields: Partial<JobFilter>): JobFilter => ({ ...noFilter, ...fields });
 
 export const cleanupOf = (fields: Partial<CleanupPolicy> = {}): CleanupPolicy => ({
   maxStoredJobs: Number.POSITIVE_INFINITY,

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Ending } from '../../../src/core/ending.js';
 import type { ClaimRequest, JobFilter, Move, NewJob } from '../../../src/core/store.js';
-import { compare, count, everything, look, policy, type Real } from './compare.js';
+import { noFilter } from '../../../src/core/store.js';
+import { compare, count, look, policy, type Real } from './compare.js';
 import type { ModelJob } from './jobs.js';
 import type { Model } from './model.js';
 
@@ -169,7 +170,7 @@ async function move(
   how: Move,
   dryRun = false,
 ): Promise<void> {
-  const wanted = { filter: { ...everything, ...filter }, move: how, dryRun, cursor: null, limit: 1_000 };
+  const wanted = { filter: { ...noFilter, ...filter }, move: how, dryRun, cursor: null, limit: 1_000 };
   const { items, next } = await real.harness.store.move(wanted);
   assert.equal(next, null);
   assert.deepEqual(items, model.move(matches, how, dryRun));

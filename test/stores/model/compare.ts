@@ -1,7 +1,8 @@
 // Everything that can be seen of a store, and what the model says it must be.
+import { noFilter } from '../../../src/core/store.js';
 import assert from 'node:assert/strict';
 import type { CleanupPolicy } from '../../../src/core/policy.js';
-import type { JobFilter, QueueTally, StoredJob } from '../../../src/core/store.js';
+import type { QueueTally, StoredJob } from '../../../src/core/store.js';
 import type { StoreHarness } from '../../../src/testing/index.js';
 import { isOver, type ModelError, type ModelJob, stateOf } from './jobs.js';
 import type { Model } from './model.js';
@@ -28,22 +29,10 @@ export const policy: CleanupPolicy = {
   useCompletedTime: true,
 };
 
-export const everything: JobFilter = {
-  ids: null,
-  states: null,
-  types: null,
-  queues: null,
-  subject: null,
-  key: null,
-  source: null,
-  before: null,
-  after: null,
-};
-
 const entries = ['created', 'claimed', 'stalled', 'completed', 'failed', 'cancelled', 'expired', 'removed'];
 
 export async function look(real: Real): Promise<void> {
-  const { jobs, next } = await real.harness.store.find({ filter: everything, cursor: null, limit: 1_000 });
+  const { jobs, next } = await real.harness.store.find({ filter: noFilter, cursor: null, limit: 1_000 });
   assert.equal(next, null);
   real.seen = jobs;
 }
