@@ -45,7 +45,7 @@ export default defineConfig(
   },
   {
     // Programs talk to the terminal; the library never does.
-    files: ['demo/**', 'examples/**', 'scripts/**', 'test/**'],
+    files: ['bench/**', 'demo/**', 'examples/**', 'scripts/**', 'test/**'],
     rules: { 'no-console': 'off' },
   },
   {

@@ -4,6 +4,7 @@ import { closeOnSignalsWith, type SignalOptions } from './lifecycle/signals.js';
 import type { Queue } from './surface.js';
 import { createSystem } from './system.js';
 
+export type { Codec } from './core/coded.js';
 export {
   type Context,
   type Definition,
@@ -28,6 +29,7 @@ export {
   type Logger,
   type Page,
   type Progress,
+  type SqlClient,
   type State,
 } from './core/job.js';
 export type { Json } from './core/json.js';
@@ -38,10 +40,13 @@ export { open } from './open.js';
 export type { StoreFactory } from './open-store.js';
 export type { Act, Acted } from './queue/acts.js';
 export type { Filter, Which } from './queue/filter.js';
+export type { Schedule } from './queue/schedules.js';
 export type { Health, QueueStats, Stats } from './queue/stats.js';
+export type { ScheduleWhen } from './queue/ticks.js';
 export { memoryStore } from './stores/memory/store.js';
 export type { Enqueued, OpenOptions, Queue, WorkerHandle as Worker } from './surface.js';
-export type { WorkOptions } from './worker/options.js';
+export type { OneShotReport } from './worker/one-shot.js';
+export type { OneShotOptions, WorkOptions } from './worker/options.js';
 export type { StopReport } from './worker/stop.js';
 
 /** At most `maxConcurrent` at once and `maxWaiting` in line; one more is refused with BackpressureError "Queue is full". */

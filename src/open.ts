@@ -1,9 +1,13 @@
 /** Opens a queue: finds the store, wires queue, worker and lifecycle, and closes them in order. */
+import { codedStore } from './codec/store.js';
+import type { Codec } from './core/coded.js';
+import { withDeadlines } from './core/deadlines.js';
 import { detailsOf, type JobType, type TypeDetails } from './core/definition.js';
 import { type Duration, show, toMs } from './core/duration.js';
 import { LastoutError } from './core/errors.js';
 import type { Job, JobOptions, Logger } from './core/job.js';
 import { toJob } from './core/job-view.js';
+import { readLimits } from './core/limits.js';
 import { checkName } from './core/names.js';
 import { type CleanupPolicy, defaults } from './core/policy.js';
 import type { NewJob, Store, StoredJob } from './core/store.js';
@@ -13,16 +17,25 @@ import { createSweeper, type Sweeper } from './lifecycle/sweeper.js';
 import { openStore, type StoreFactory } from './open-store.js';
 import { actsOn } from './queue/acts.js';
 import { gatherer, refusal } from './queue/gather.js';
-import { jobMaker, lookUp, type TypeBook } from './queue/new-job.js';
+import { allReady, insertInside, transactionOf } from './queue/inside.js';
+import { type JobMaker, jobMaker, lookUp, type TypeBook } from './queue/new-job.js';
+import { type Schedules, schedulesOn } from './queue/schedules.js';
 import { healthOf, statsOf } from './queue/stats.js';
 import { watchOn } from './queue/watch.js';
 import { createSystem } from './system.js';
 import type { Enqueued, OpenOptions, Queue, WorkerHandle } from './surface.js';
-import { readWorkOptions, type WorkOptions } from './worker/options.js';
+import { type OneShotReport, runOneShot } from './worker/one-shot.js';
+import {
+  type OneShotOptions,
+  readOneShotOptions,
+  readWorkOptions,
+  type WorkerSettings,
+  type WorkOptions,
+} from './worker/options.js';
 import type { StopReport } from './worker/stop.js';
 import { Worker } from './worker/worker.js';
 
-const openOptionNames = ['cleanup', 'types', 'namespace', 'logger', 'clock'];
+const openOptionNames = ['cleanup', 'queues', 'types', 'codec', 'namespace', 'logger', 'clock'];
 const batchMax = 1_000;
 /** How long after its grace a close may still take. */
 const afterGraceMs = 1_000;
@@ -34,15 +47,21 @@ export async function open(where: string | StoreFactory, options: OpenOptions = 
   const logger = options.logger ?? silent;
   const namespace = options.namespace === undefined ? 'lastout' : checkName(options.namespace, 'namespace');
   const book: TypeBook = { known: bookOf(options.types ?? []), closed: options.types !== undefined };
+  const codec = readCodec(options.codec);
   const asked = options.cleanup ?? {};
   const cleanup = readCleanup(
     asked,
     typeof where === 'string' ? where.startsWith('memory:') : where?.engine === 'memory',
   );
-  const store = await openStore(where, { system, namespace, maxStoredJobs: cleanup.maxStoredJobs });
-  const sweeper = createSweeper(store, system, logger, cleanup);
+  const limits = readLimits(options.queues);
+  const opened = await openStore(where, { system, namespace, maxStoredJobs: cleanup.maxStoredJobs, limits });
+  const timed = withDeadlines(opened, system);
+  const store = codec ? codedStore(timed, codec, logger) : timed;
+  const maker = jobMaker(book, system, logger);
+  const schedules = schedulesOn({ store, system, logger, maker });
+  const sweeper = createSweeper(store, system, logger, cleanup, () => schedules.tend());
   sweeper.startPeriodicCleanup();
-  return createQueue({ store, system, logger, book, cleanup, sweeper });
+  return createQueue({ store, system, logger, book, cleanup, maker, schedules, sweeper });
 }
 
 interface Parts {
@@ -51,16 +70,19 @@ interface Parts {
   readonly logger: Logger;
   readonly book: TypeBook;
   readonly cleanup: CleanupPolicy;
+  readonly maker: JobMaker;
+  readonly schedules: Schedules;
   readonly sweeper: Sweeper;
 }
 
 function createQueue(parts: Parts): Queue {
-  const { store, system, logger, book, cleanup, sweeper } = parts;
-  const maker = jobMaker(book, system, logger);
+  const { store, system, logger, book, cleanup, maker, schedules, sweeper } = parts;
   const gather = gatherer(store);
   const acts = actsOn(store, system, cleanup);
   const watch = watchOn(store, system, logger, acts.get);
   const workers = new Set<Worker>();
+  const oneShots = new Set<Promise<OneShotReport>>();
+  const closing = new AbortController();
   let closed: Promise<StopReport> | null = null;
   /** Closing waits for running handlers, and these may still use the queue: to enqueue what follows, for example. */
   let draining = false;
@@ -79,7 +101,10 @@ function createQueue(parts: Parts): Queue {
   async function enqueue(type: unknown, input: unknown, options?: JobOptions): Promise<Enqueued> {
     checkOpen();
     const made = maker.make(type, input, options);
-    const inserted = await gather.add(made instanceof Promise ? await made : made);
+    const inserted =
+      options?.tx === undefined
+        ? await gather.add(made instanceof Promise ? await made : made)
+        : (await insertInside(store, options.tx, [made], { atomic: false }))[0]!;
     const refused = refusal(inserted);
     if (refused) throw refused;
     if (inserted.outcome === 'skipped')
@@ -98,14 +123,15 @@ function createQueue(parts: Parts): Queue {
         `enqueueMany got ${isList ? `${jobs.length} jobs` : show(jobs)}; give a list of 1 to ${batchMax}.`,
       );
     }
+    const tx = transactionOf(jobs);
     const made = jobs.map((job, index) => atIndex(index, () => makeListed(job)));
     // Without an asynchronous schema the batch goes out in this very turn, so that the order of calls is kept.
-    const isReady = (job: NewJob | Promise<NewJob>): job is NewJob => !(job instanceof Promise);
-    const ready = made.every(isReady) ? made : await Promise.all(made.map(async (job) => job));
-    const inserted = await gather.addAll(ready);
+    const inserted = await (tx === undefined
+      ? gather.addAll(allReady(made) ?? (await Promise.all(made.map(async (job) => job))))
+      : insertInside(store, tx, made, { atomic: true }));
     inserted.forEach(({ id, outcome }, index) => {
       if (outcome === 'skipped')
-        logger.debug('Skipping duplicate job', { type: ready[index]!.type, existingJobId: id });
+        logger.debug('Skipping duplicate job', { type: typeName(jobs[index]!.type), existingJobId: id });
     });
     return inserted as readonly Enqueued[];
   }
@@ -116,18 +142,7 @@ function createQueue(parts: Parts): Queue {
   }
 
   async function work(types: readonly JobType<unknown, unknown>[], options?: WorkOptions): Promise<WorkerHandle> {
-    if (closed) throw closedError();
-    const runnable = runnableTypes(types);
-    for (const [name, details] of runnable) if (!book.closed || book.known.has(name)) book.known.set(name, details);
-    const worker = new Worker({
-      store,
-      system,
-      logger,
-      types: runnable,
-      settings: readWorkOptions(options),
-      toJob: (stored: StoredJob): Job => toJob(stored, cleanup),
-    });
-    workers.add(worker);
+    const worker = startWorker(types, 'work', readWorkOptions(options));
     const stop = (how: { grace?: Duration } = {}): Promise<StopReport> =>
       worker.stop(readGrace(how)).finally(() => workers.delete(worker));
     return {
@@ -140,16 +155,40 @@ function createQueue(parts: Parts): Queue {
     };
   }
 
+  function startWorker(types: readonly JobType<unknown, unknown>[], verb: string, settings: WorkerSettings): Worker {
+    if (closed) throw closedError();
+    const runnable = runnableTypes(types, verb);
+    for (const [name, details] of runnable) if (!book.closed || book.known.has(name)) book.known.set(name, details);
+    const toView = (stored: StoredJob): Job => toJob(stored, cleanup);
+    const worker = new Worker({ store, system, logger, types: runnable, settings, toJob: toView });
+    workers.add(worker);
+    return worker;
+  }
+
+  async function runUntilIdle(
+    types: readonly JobType<unknown, unknown>[],
+    options?: OneShotOptions,
+  ): Promise<OneShotReport> {
+    const { settings, forMs } = readOneShotOptions(options);
+    const worker = startWorker(types, 'runUntilIdle', settings);
+    const report = runOneShot(worker, forMs, closing.signal).finally(() => workers.delete(worker));
+    oneShots.add(report);
+    return report.finally(() => oneShots.delete(report));
+  }
+
   /** Workers first, while the store still answers; then what is under way; the store last. No hang outlasts the end. */
   async function shutDown(graceMs: number): Promise<StopReport> {
     const endAt = system.monotonic() + graceMs + afterGraceMs;
     const untilEnd = (work: Promise<unknown>): Promise<void> => atMost(system, endAt - system.monotonic(), work);
     draining = workers.size > 0;
+    closing.abort();
     const reports = await Promise.all([...workers].map((worker) => worker.stop(graceMs)));
     draining = false;
+    await untilEnd(Promise.allSettled(oneShots));
     await untilEnd(gather.settled());
     watch.stop();
     await untilEnd(sweeper.stop());
+    await untilEnd(schedules.stop());
     await untilEnd(store.close());
     return {
       finished: reports.reduce((sum, report) => sum + report.finished, 0),
@@ -174,6 +213,7 @@ function createQueue(parts: Parts): Queue {
     enqueue,
     enqueueMany,
     work,
+    runUntilIdle,
     get: whileOpen(acts.get),
     find: whileOpen(acts.find),
     logs: whileOpen(acts.logs),
@@ -195,6 +235,9 @@ function createQueue(parts: Parts): Queue {
       checkOpen();
       return watch.on(name, listener);
     },
+    schedule: whileOpen(schedules.schedule),
+    unschedule: whileOpen(schedules.unschedule),
+    schedules: whileOpen(schedules.schedules),
     startPeriodicCleanup: () => sweeper.startPeriodicCleanup(),
     stopPeriodicCleanup: () => sweeper.stopPeriodicCleanup(),
     sweep: whileOpen(() => sweeper.sweep()),
@@ -202,9 +245,9 @@ function createQueue(parts: Parts): Queue {
     [Symbol.asyncDispose]: async () => void (await close()),
   };
 
-  function runnableTypes(types: readonly JobType<unknown, unknown>[]): Map<string, TypeDetails> {
+  function runnableTypes(types: readonly JobType<unknown, unknown>[], verb: string): Map<string, TypeDetails> {
     if (!Array.isArray(types) || types.length === 0)
-      throw new LastoutError('TYPE_REQUIRED', 'work needs a list of job types with code.');
+      throw new LastoutError('TYPE_REQUIRED', `${verb} needs a list of job types with code.`);
     const runnable = new Map<string, TypeDetails>();
     for (const type of types) {
       const details = lookUp(book, type);
@@ -214,7 +257,7 @@ function createQueue(parts: Parts): Queue {
           `Job type "${details.name}" has no code; give it run, or wrap it with handle(type, run).`,
         );
       if (runnable.has(details.name))
-        throw new LastoutError('INVALID_NAME', `Job type "${details.name}" is given twice to work.`);
+        throw new LastoutError('INVALID_NAME', `Job type "${details.name}" is given twice to ${verb}.`);
       runnable.set(details.name, details);
     }
     return runnable;
@@ -255,6 +298,14 @@ function queueName(queue: string | undefined): string | null {
 function readGrace(options: { grace?: Duration }): number {
   refuseUnknown(options, ['grace'], 'The options of close and stop');
   return options.grace === undefined ? defaults.graceMs : toMs(options.grace, 'grace');
+}
+
+/** Only its two functions are looked at: a codec may be an object with more to it. */
+function readCodec(codec: unknown): Codec | null {
+  if (codec === undefined) return null;
+  const { encode, decode } = (codec ?? {}) as Partial<Codec>;
+  if (typeof encode === 'function' && typeof decode === 'function') return codec as Codec;
+  throw new LastoutError('UNKNOWN_OPTION', `codec is ${show(codec)}; give { encode(text), decode(text) }.`);
 }
 
 function readCleanup(asked: NonNullable<OpenOptions['cleanup']>, inMemory: boolean): CleanupPolicy {

@@ -1,13 +1,18 @@
 /** The public shapes that span the parts: what `open` takes and what it returns. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- lists of job types of any input and result */
+import type { Codec } from './core/coded.js';
 import type { JobType } from './core/definition.js';
 import type { Duration } from './core/duration.js';
 import type { FinishedState, Job, JobEvent, JobOptions, Logger, Page } from './core/job.js';
+import type { QueueOptions } from './core/limits.js';
 import type { SweepReport } from './lifecycle/sweeper.js';
 import type { Act, Acted } from './queue/acts.js';
 import type { Filter, Which } from './queue/filter.js';
+import type { Schedule } from './queue/schedules.js';
 import type { Health, Stats } from './queue/stats.js';
-import type { WorkOptions } from './worker/options.js';
+import type { ScheduleWhen } from './queue/ticks.js';
+import type { OneShotReport } from './worker/one-shot.js';
+import type { OneShotOptions, WorkOptions } from './worker/options.js';
 import type { StopReport } from './worker/stop.js';
 
 export interface Enqueued {
@@ -19,8 +24,12 @@ export interface Enqueued {
 export interface OpenOptions {
   /** What happens to finished jobs. Defaults: 24 h, every hour, from completedAt; at most 1000 stored in memory. */
   cleanup?: { maxStoredJobs?: number; jobRetentionMs?: number; cleanupIntervalMs?: number; useCompletedTime?: boolean };
+  /** Limits across all processes. A queue named here gets exactly these, `{}` lifts them; others stay as they are. */
+  queues?: { readonly [queue: string]: QueueOptions };
   /** Given: enqueue by an unlisted name is UNKNOWN_TYPE; else any well-formed name is taken. */
   types?: readonly JobType<any, any, any>[];
+  /** Through it go input, result, error, log and progress on their way to the store, for example encrypted. */
+  codec?: Codec;
   namespace?: string;
   logger?: Logger;
   /** The store's clock; for tests (see fakeClock in lastout/testing). */
@@ -40,6 +49,8 @@ export interface Queue extends AsyncDisposable {
     jobs: readonly { type: JobType<any, any, any> | string; input: unknown; options?: JobOptions }[],
   ): Promise<readonly Enqueued[]>;
   work(types: readonly JobType<any, any, any>[], options?: WorkOptions): Promise<WorkerHandle>;
+  /** For cron and serverless: works until nothing is ready, or until `for` is over, and stops. */
+  runUntilIdle(types: readonly JobType<any, any, any>[], options?: OneShotOptions): Promise<OneShotReport>;
   get(id: string): Promise<Job | null>;
   /** Newest first; limit 50, at most 200. */
   find(filter?: Filter & { limit?: number; cursor?: string }): Promise<Page<Job>>;
@@ -65,6 +76,20 @@ export interface Queue extends AsyncDisposable {
   wait(id: string, options?: { timeout?: Duration; signal?: AbortSignal }): Promise<Job>;
   events(options?: { after?: string; subject?: string; type?: string; signal?: AbortSignal }): AsyncIterable<JobEvent>;
   on(name: JobEvent['name'], listener: (event: JobEvent) => void): () => void;
+  /**
+   * Sets a schedule: each tick gives one job. Every process may set it when it starts; an equal one is left as it is,
+   * another one takes its place. Without a timeZone, cron is read in UTC. Missed ticks: skip, once (the default), all.
+   */
+  schedule(
+    name: string,
+    type: JobType<any, any, any> | string,
+    input: unknown,
+    when: ScheduleWhen,
+    options?: JobOptions,
+  ): Promise<void>;
+  /** False: there was none of this name. */
+  unschedule(name: string): Promise<boolean>;
+  schedules(): Promise<readonly Schedule[]>;
   /** Stops claiming, drains up to the grace (30 s), hands the rest back, reports. */
   close(options?: { grace?: Duration }): Promise<StopReport>;
   /** `open` calls it; a second call does nothing. */

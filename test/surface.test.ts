@@ -7,33 +7,20 @@ import { compareSurface, type NotYet, type Wider } from './surface/compare.js';
 const root = join(import.meta.dirname, '..');
 const surface = readFileSync(join(root, 'spec', 'surface.d.ts'), 'utf8');
 
-const transactions = 'enqueueing inside the transaction of a caller comes with the SQL stores';
-const limits = 'limits per queue across processes are not built yet';
 const artifacts = 'artifacts are not built yet';
 const leases = 'leases on outside resources are not built yet';
-const schedules = 'schedules are not built yet';
 const subjects = 'ending and checking subjects is not built yet';
 const insight = 'plans, explanations, the audit and the ledger are not built yet';
 const holds = 'holding jobs back from removal is not built yet';
 const watching = 'metrics and alerts are not built yet';
-const codecs = 'a codec for stored text is not built yet';
-const oneShot = 'one-shot work for cron and serverless is not built yet';
 const http = 'the HTTP interface is not built yet';
 
 const notYet: NotYet = {
-  SqlClient: transactions,
-  'JobOptions.tx': transactions,
-  'OpenOptions.queues': limits,
   'OpenOptions.artifacts': artifacts,
-  'OpenOptions.codec': codecs,
   'Definition.checkSubject': subjects,
   'Context.artifact': artifacts,
   'Context.tempDir': artifacts,
   'Context.lease': leases,
-  'Queue.schedule': schedules,
-  'Queue.unschedule': schedules,
-  'Queue.schedules': schedules,
-  'Queue.runUntilIdle': oneShot,
   'Queue.plan': insight,
   'Queue.explain': insight,
   'Queue.audit': insight,
@@ -59,7 +46,10 @@ const notYet: NotYet = {
 };
 
 const wider: Wider = {
+  Code: { way: 'adds', because: 'INVALID_TRANSACTION: a `tx` that is no open transaction on the store' },
   Queue: { way: 'gives', because: 'logs(id) reads the lines that a handler wrote' },
+  QueueStats: { way: 'gives', because: 'blockedBy, blockedUntil and full say what a limit does' },
+  Stats: { way: 'gives', because: 'its queues are QueueStats' },
   StandardSchema: { way: 'takes', because: 'schema libraries declare `types` as possibly undefined' },
   Definition: { way: 'takes', because: 'its input is a StandardSchema' },
 };
@@ -138,6 +128,11 @@ describe('surface: the comparison sees', () => {
 
   it('more than promised, unless a list allows it for that direction', () => {
     const gives: Wider = { Job: { way: 'gives', because: 'x' } };
+    const adds: Wider = { State: { way: 'adds', because: 'x' } };
+    const moreStates = same.replace("'pending' | 'done'", "'pending' | 'done' | 'lost'");
+    expect(compare(moreStates)).not.toEqual([]);
+    expect(compare(moreStates, later, adds)).toEqual([]);
+    expect(compare(same.replace("'pending' | 'done'", "'done' | 'lost'"), later, adds)).not.toEqual([]);
     const takes: Wider = { Options: { way: 'takes', because: 'x' } };
     const moreJob = same.replace('readonly more?', 'readonly more');
     const moreOptions = same.replace('queue?: string', 'queue?: string | number');

@@ -3,7 +3,7 @@ import { show } from './duration.js';
 import { LastoutError } from './errors.js';
 import type { Job, JobError, JobOptions, Progress } from './job.js';
 import type { Json } from './json.js';
-import { checkName } from './names.js';
+import { checkType } from './names.js';
 import { jobOptionNames, type OptionValues, policyText, readOptions } from './options.js';
 import type { Outcome } from './outcome.js';
 import { refuseUnknown } from './unknown-option.js';
@@ -32,7 +32,7 @@ type PerInput<I, T> = T | ((input: I) => T);
 
 /** `In` is what callers give, `I` what the schema makes of it and the handler gets. */
 export interface Definition<I, R, In = unknown>
-  extends Omit<JobOptions, 'id' | 'runAt' | 'subject' | 'deduplicationKey' | 'exclusiveKey'> {
+  extends Omit<JobOptions, 'id' | 'runAt' | 'tx' | 'subject' | 'deduplicationKey' | 'exclusiveKey'> {
   input?: StandardSchema<In, I>;
   subject?: PerInput<I, string>;
   deduplicationKey?: PerInput<I, string>;
@@ -61,14 +61,18 @@ export interface TypeDetails {
 
 const details = new WeakMap<JobType<unknown, unknown>, TypeDetails>();
 const perInputNames = ['subject', 'deduplicationKey', 'exclusiveKey'] as const;
-const definitionNames = [...jobOptionNames.filter((name) => name !== 'id' && name !== 'runAt'), 'input', 'run'];
+const definitionNames = [
+  ...jobOptionNames.filter((name) => name !== 'id' && name !== 'runAt' && name !== 'tx'),
+  'input',
+  'run',
+];
 
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- without code the result is open: handle gives it
 export function defineJob<I = Json, R = any, In = I>(
   name: string,
   definition: Definition<I, R, In>,
 ): JobType<I, R, In> {
-  checkName(name, 'The name of a job type');
+  checkType(name, 'The name of a job type');
   refuseUnknown(definition ?? null, definitionNames, `The options of job type "${name}"`);
   const { input, run, subject, deduplicationKey, exclusiveKey, ...rest } = definition;
   const keys = { subject, deduplicationKey, exclusiveKey };

@@ -1,13 +1,17 @@
 /** What an ending becomes: the table of ARCHITECTURE.md, in one place, for every store. */
+import type { When } from './store.js';
 
-/** How a claim on one job may be left by its worker. `exhaust` is a throw at the last attempt. */
+/**
+ * How a claim on one job may be left by its worker. `exhaust` is a throw at the last attempt. `error` is the JSON of a
+ * JobError; an event shows its code and message, or `brief` in their place where the message is coded.
+ */
 export type Ending =
   | { readonly kind: 'complete'; readonly result: string }
-  | { readonly kind: 'retry'; readonly inMs: number; readonly error: string }
-  | { readonly kind: 'exhaust'; readonly error: string }
-  | { readonly kind: 'fail'; readonly error: string }
-  | { readonly kind: 'snooze'; readonly inMs: number }
-  | { readonly kind: 'cancel'; readonly error: string }
+  | { readonly kind: 'retry'; readonly inMs: number; readonly error: string; readonly brief?: string }
+  | { readonly kind: 'exhaust'; readonly error: string; readonly brief?: string }
+  | { readonly kind: 'fail'; readonly error: string; readonly brief?: string }
+  | { readonly kind: 'snooze'; readonly when: When }
+  | { readonly kind: 'cancel'; readonly error: string; readonly brief?: string }
   | { readonly kind: 'release' };
 
 export type LeavingKind = Ending['kind'] | 'lapse';

@@ -1,5 +1,7 @@
 /** A stored job as its users see it: instants as Date, JSON as values. */
+import { readableMessage, whyUnreadable } from './coded.js';
 import type { Job, JobError, Progress } from './job.js';
+import { LastoutError } from './errors.js';
 import type { Json } from './json.js';
 import type { CleanupPolicy, StoredPolicy } from './policy.js';
 import type { StoredJob } from './store.js';
@@ -11,9 +13,9 @@ export function toJob(stored: StoredJob, cleanup: CleanupPolicy): Job {
     type: stored.type,
     queue: stored.queue,
     state: stored.state,
-    input: JSON.parse(stored.input) as Json,
-    result: stored.result === null ? null : (JSON.parse(stored.result) as Json),
-    error: stored.error === null ? null : (JSON.parse(stored.error) as JobError),
+    input: valueOf(stored.input) as Json,
+    result: valueOf(stored.result) as Json,
+    error: errorOf(stored),
     attempts: stored.attempts,
     maxAttempts: stored.maxAttempts,
     stalls: stored.stalls,
@@ -23,10 +25,12 @@ export function toJob(stored: StoredJob, cleanup: CleanupPolicy): Job {
     exclusiveKey: stored.exclusiveKey,
     source: stored.source,
     metadata: stored.metadata === null ? {} : (JSON.parse(stored.metadata) as Job['metadata']),
-    progress: stored.progress === null ? null : (JSON.parse(stored.progress) as Progress),
+    progress: valueOf(stored.progress) as Progress | null,
     retryOf: stored.retryOf,
     cancelRequested:
-      stored.cancelAt === null ? null : { at: new Date(stored.cancelAt), reason: stored.cancelReason ?? '' },
+      stored.cancelAt === null
+        ? null
+        : { at: new Date(stored.cancelAt), reason: readableMessage(stored.cancelReason ?? '') },
     createdAt: new Date(stored.createdAt),
     scheduledFor: new Date(stored.scheduledFor),
     startedAt: dateOf(stored.startedAt),
@@ -35,6 +39,30 @@ export function toJob(stored: StoredJob, cleanup: CleanupPolicy): Job {
     dueAt: dateOf(stored.dueAt ?? dueToGo(stored, cleanup)),
     epoch: stored.epoch,
   };
+}
+
+/** Null also where the text cannot be decoded: the error says why. */
+function valueOf(text: string | null): unknown {
+  return text === null || whyUnreadable(text) !== null ? null : JSON.parse(text);
+}
+
+function errorOf({ input, result, error }: StoredJob): JobError | null {
+  if (error !== null) {
+    const own = JSON.parse(error) as JobError;
+    return { ...own, message: readableMessage(own.message) };
+  }
+  const lost = unreadableInput(input) ?? (result === null ? null : unreadable('result', result));
+  return lost && { code: lost.code, message: lost.message };
+}
+
+/** Null: it can be read, and its handler may run. */
+export function unreadableInput(input: string): LastoutError | null {
+  return unreadable('input', input);
+}
+
+function unreadable(what: string, text: string): LastoutError | null {
+  const why = whyUnreadable(text);
+  return why === null ? null : new LastoutError('UNSERIALIZABLE', `The ${what} of this job cannot be read: ${why}`);
 }
 
 function dueToGo({ state, completedAt, createdAt, policy }: StoredJob, cleanup: CleanupPolicy): number | null {

@@ -42,6 +42,14 @@ export interface JobOptions {
   metadata?: { readonly [key: string]: Json };
   /** Same id, same type and input: outcome 'existing'; other input: IDEMPOTENCY_CONFLICT. */
   id?: string;
+  /** Insert on this open transaction of the caller: committed with it or not at all. See docs/transactions.md. */
+  tx?: SqlClient;
+}
+
+/** A caller's database handle: of `node:sqlite` (or one with the same interface) by `prepare`, of PostgreSQL by `query`. */
+export interface SqlClient {
+  query?(text: string, values: unknown[]): Promise<{ rows: unknown[] }>;
+  prepare?(text: string): unknown;
 }
 
 export interface JobError {

@@ -3,7 +3,7 @@ import { toMs, yearMs } from './duration.js';
 import { LastoutError } from './errors.js';
 import { type Backoff, deduplicationStrategies, type DeduplicationStrategy, type JobOptions } from './job.js';
 import { toStoredText } from './json.js';
-import { checkId, checkKey, checkName, checkSubject } from './names.js';
+import { checkId, checkKey, checkQueue, checkSubject } from './names.js';
 import { checkBackoff, checkKeep, defaults, type StoredPolicy } from './policy.js';
 import type { When } from './store.js';
 import { refuseUnknown } from './unknown-option.js';
@@ -31,7 +31,7 @@ export interface OptionValues {
 
 export const jobOptionNames = [
   'queue', 'priority', 'delay', 'runAt', 'ttl', 'timeout', 'attempts', 'backoff', 'keep', 'subject', 'exclusiveKey',
-  'deduplication', 'deduplicationKey', 'source', 'metadata', 'id',
+  'deduplication', 'deduplicationKey', 'source', 'metadata', 'id', 'tx',
 ] as const satisfies readonly (keyof JobOptions)[]; // biome-ignore format: one list
 const attemptsMax = 10_000;
 const priorityMax = 1_000;
@@ -44,7 +44,7 @@ export function readOptions(
 ): OptionValues {
   refuseUnknown(options, jobOptionNames, where);
   const values: OptionValues = {};
-  if (options.queue !== undefined) values.queue = checkName(options.queue, 'queue');
+  if (options.queue !== undefined) values.queue = checkQueue(options.queue);
   if (options.priority !== undefined) values.priority = checkPriority(options.priority);
   const when = readWhen(options);
   if (when) values.when = when;
@@ -60,6 +60,7 @@ export function readOptions(
   if (options.source !== undefined) values.source = checkKey(options.source, 'source');
   if (options.metadata !== undefined) values.metadata = checkMetadata(options.metadata);
   if (options.id !== undefined) values.id = checkId(options.id, 'id');
+  if (options.tx !== undefined) checkTx(options.tx);
   return values;
 }
 
@@ -137,6 +138,15 @@ function checkMetadata(metadata: unknown): string {
   if (metadata === null || typeof metadata !== 'object' || Array.isArray(metadata))
     throw new LastoutError('UNSERIALIZABLE', `metadata is ${show(metadata)}; give an object.`);
   return toStoredText(metadata, 'metadata');
+}
+
+/** Where a job is written is no part of the job; whether it is an open transaction, the store finds out. */
+function checkTx(tx: unknown): void {
+  if (tx === null || (typeof tx !== 'object' && typeof tx !== 'function'))
+    throw new LastoutError(
+      'INVALID_TRANSACTION',
+      `tx is ${show(tx)}; give the database handle that has the transaction.`,
+    );
 }
 
 /** The policy of a job as text; equal policies give equal texts. */

@@ -15,6 +15,8 @@ export const defaults = {
   maxStalls: 3,
   graceMs: 30_000,
   tendMs: 5_000,
+  /** Longer than SQLite waits for a lock, so that it fails with a reason first; shorter than a lease. */
+  storeCallMs: 15_000,
   abortGraceMs: 5_000,
   jobRetentionMs: 86_400_000,
   cleanupIntervalMs: 3_600_000,
@@ -68,6 +70,19 @@ export function checkBackoff(backoff: Exclude<Backoff, (...args: never[]) => unk
     ...(max !== undefined && { max: toMs(max, 'backoff.max') }),
     ...(jitter !== undefined && { jitter }),
   };
+}
+
+const policies = new Map<string, StoredPolicy>();
+
+/** Parsed once per distinct text: a handful of policies serve all jobs. */
+export function policyOf(text: string): StoredPolicy {
+  let policy = policies.get(text);
+  if (!policy) {
+    if (policies.size >= 1_000) policies.clear();
+    policy = JSON.parse(text) as StoredPolicy;
+    policies.set(text, policy);
+  }
+  return policy;
 }
 
 /** The wait after attempt n, before jitter is added up to its share. Never overflows, whatever n. */

@@ -5,7 +5,9 @@
  */
 import type { Ending } from './ending.js';
 import type { Code } from './errors.js';
-import type { DeduplicationStrategy, FinishedState, JobEvent, State } from './job.js';
+import type { DeduplicationStrategy, FinishedState, JobEvent, SqlClient, State } from './job.js';
+import type { Json } from './json.js';
+import type { QueueLimits } from './limits.js';
 import type { CleanupPolicy } from './policy.js';
 import type { System } from './system.js';
 
@@ -18,8 +20,13 @@ export type When = { readonly inMs: number } | { readonly at: number };
 /** A validated job on its way in. Texts marked JSON are opaque to the store. */
 export interface NewJob {
   readonly id: string;
-  /** The caller chose the id, so a second insert of it is compared instead of refused. */
+  /**
+   * The caller chose the id, so a second insert of it is compared. An id that the library made stands for one job: while
+   * its row or tombstone exists, a second insert answers `existing`, whether it was sent again or only arrives late.
+   */
   readonly idGiven: boolean;
+  /** Of a given id: what another insert of it is compared by (`printIn` of core/print.ts, where it is null). */
+  readonly print: string | null;
   readonly type: string;
   readonly queue: string;
   readonly priority: number;
@@ -39,10 +46,26 @@ export interface NewJob {
   readonly input: string;
 }
 
+export interface InsertOptions {
+  readonly atomic: boolean;
+  /**
+   * An open transaction of the caller on this store's database; anything else is refused (INVALID_TRANSACTION). What is
+   * decided holds until its end: no job that was matched can be claimed before. An engine whose handle is synchronous has
+   * written when the call returns its promise. A refusal leaves nothing of ours in it, and the transaction alive.
+   */
+  readonly tx?: SqlClient;
+}
+
 export type Inserted =
   | { readonly id: string; readonly outcome: 'created' | 'skipped' | 'coalesced' | 'existing' }
   | { readonly id: string; readonly outcome: 'replaced'; readonly replaced: string }
-  | { readonly id: string; readonly outcome: 'refused'; readonly code: Code; readonly message: string };
+  | {
+      readonly id: string;
+      readonly outcome: 'refused';
+      readonly code: Code;
+      readonly message: string;
+      readonly details?: { readonly [name: string]: Json };
+    };
 
 export interface ClaimRequest {
   /** Random per worker start. */
@@ -60,11 +83,13 @@ export interface ClaimRequest {
 
 export interface Claimed {
   readonly epoch: number;
+  /** The store's instant of the claim. */
+  readonly at: number;
   /** In the strict order priority, dueAt, insertion; those after the slots were claimed ahead. */
   readonly jobs: readonly StoredJob[];
-  /** Until the next delayed job becomes due; null: none is waiting. */
+  /** Until the next delayed job becomes due, or the rate of a queue lets jobs start again; null: neither is waited for. */
   readonly nextDueInMs: number | null;
-  /** More work was ready than was asked for. */
+  /** More work was ready than was asked for; what a limit holds back does not count. */
   readonly more: boolean;
 }
 
@@ -89,6 +114,13 @@ export interface Settlement {
   readonly id: string;
   readonly epoch: number;
   readonly ending: Ending;
+  /** JSON that the job keeps from here on, for its next run. */
+  readonly memo?: string;
+  /**
+   * Jobs inserted in the same step: only where this settlement is the one that ends the claim, never where it is stale
+   * or a repetition. They pass the ordinary insert; a job that it refuses is left out, and no limit of a queue does.
+   */
+  readonly then?: readonly NewJob[];
 }
 
 /** `ok` also answers the same ending sent a second time by the same claim. */
@@ -137,6 +169,8 @@ export interface JobFilter {
   /** createdAt, exclusive. */
   readonly before: number | null;
   readonly after: number | null;
+  /** False leaves out the library's own jobs: those of queue `lastout`. */
+  readonly system: boolean;
 }
 
 /** Every job. */
@@ -150,6 +184,7 @@ export const noFilter: JobFilter = {
   source: null,
   before: null,
   after: null,
+  system: true,
 };
 
 export type Move =
@@ -211,6 +246,8 @@ export interface StoredJob {
   readonly metadata: string | null;
   readonly policy: string;
   readonly progress: string | null;
+  /** What its last run left for the next one: JSON, or null. */
+  readonly memo: string | null;
   readonly retryOf: string | null;
   readonly cancelAt: number | null;
   readonly cancelReason: string | null;
@@ -239,6 +276,12 @@ export interface QueueTally {
   readonly paused: boolean;
   /** How long the oldest due job has waited, also behind an exclusive key; past its ttl it no longer counts. */
   readonly oldestDueAgeMs: number | null;
+  /** Why none of its jobs starts now, whether or not one waits; the first reason that holds. */
+  readonly blockedBy: 'paused' | 'concurrency' | 'rate' | null;
+  /** When the rate lets jobs start again; null unless that is the reason. */
+  readonly blockedUntil: number | null;
+  /** As many jobs are pending as may be: an insert that would add one is refused. */
+  readonly full: boolean;
 }
 
 export interface Tally {
@@ -264,7 +307,23 @@ export interface LogLine {
 
 export type ReadRequest =
   | { readonly log: 'events'; readonly after: string | null; readonly limit: number }
-  | { readonly log: 'job'; readonly id: string };
+  | { readonly log: 'job'; readonly id: string }
+  /** What an owner holds, for one that does not know how its last claim went. */
+  | { readonly log: 'claims'; readonly owner: string }
+  /** How many jobs are due and do not run, whatever holds them back; counted up to the limit. */
+  | {
+      readonly log: 'due';
+      readonly types: readonly string[];
+      /** Null: every queue. */
+      readonly queues: readonly string[] | null;
+      readonly limit: number;
+    };
+
+export interface HeldClaim {
+  readonly epoch: number;
+  /** Not settled, not lost. */
+  readonly ids: readonly string[];
+}
 
 export interface EventPage {
   readonly events: readonly EventRecord[];
@@ -298,18 +357,20 @@ export interface Store {
   readonly engine: Engine;
   readonly durability: Durability;
   /** Answers and refuses per job, or all or none with `atomic`. */
-  insert(jobs: readonly NewJob[], options: { readonly atomic: boolean }): Promise<readonly Inserted[]>;
+  insert(jobs: readonly NewJob[], options: InsertOptions): Promise<readonly Inserted[]>;
   claim(request: ClaimRequest): Promise<Claimed>;
   extend(request: ExtendRequest): Promise<Extended>;
   settle(request: SettleRequest): Promise<Settled>;
   sweep(request: SweepRequest): Promise<Swept>;
   move(request: MoveRequest): Promise<Moved>;
-  /** Null: every queue; resuming every queue also lifts single pauses. */
+  /** Null: every queue but the library's own; resuming every queue also lifts single pauses. */
   pause(queue: string | null, paused: boolean): Promise<void>;
   find(request: FindRequest): Promise<{ readonly jobs: readonly StoredJob[]; readonly next: string | null }>;
   tally(cleanup: CleanupPolicy): Promise<Tally>;
   read(request: ReadRequest & { log: 'events' }): Promise<EventPage>;
   read(request: ReadRequest & { log: 'job' }): Promise<readonly LogLine[]>;
+  read(request: ReadRequest & { log: 'claims' }): Promise<readonly HeldClaim[]>;
+  read(request: ReadRequest & { log: 'due' }): Promise<number>;
   note(owner: string, notes: readonly Note[]): Promise<readonly SettleAnswer[]>;
   subscribe(listener: (hint: Hint) => void): () => void;
   /** Warnings that only the store can know; throws when it cannot be reached. */
@@ -322,6 +383,8 @@ export interface StoreContext {
   readonly namespace: string;
   /** Above it, an insert or an ending hints `cap`. */
   readonly maxStoredJobs: number;
+  /** Kept for every process: these queues get exactly these limits, the others stay as they are. */
+  readonly limits?: ReadonlyMap<string, QueueLimits>;
 }
 
 /** What `open` takes besides a URL. Several queues may share one. */

@@ -15,6 +15,7 @@ const foreignWords: { readonly [word: string]: string } = {
   startAfter: 'delay or runAt',
   expireIn: 'timeout',
   lockDuration: 'lease',
+  limiter: 'rate: { max, per } in the queues of open',
   data: 'input',
 };
 

@@ -1,6 +1,7 @@
 /**
- * The two rhythms that act on deadlines. Tending, every few seconds: lapsed claims back, ttl, what became due. Cleanup,
- * every interval, at the start and at once when the cap is exceeded: what is past its retention goes.
+ * The two rhythms that act on deadlines. Tending, every few seconds: lapsed claims back, ttl, what became due, due
+ * schedules. Cleanup, every interval, at the start and at once when the cap is exceeded: what is past its retention
+ * goes.
  */
 import type { Logger } from '../core/job.js';
 import { type CleanupPolicy, defaults } from '../core/policy.js';
@@ -33,7 +34,14 @@ const partLimit = 500;
 /** A burst of endings above the cap makes one pass, not one per ending. */
 const capDelayMs = 20;
 
-export function createSweeper(store: Store, system: System, logger: Logger, cleanup: CleanupPolicy): Sweeper {
+/** `alsoTend` is what else goes by the rhythm of tending; it does not reject. */
+export function createSweeper(
+  store: Store,
+  system: System,
+  logger: Logger,
+  cleanup: CleanupPolicy,
+  alsoTend: () => Promise<void>,
+): Sweeper {
   const by = system.id();
   let passing: Promise<SweepReport> | null = null;
   let callOffTending: () => void = () => undefined;
@@ -68,6 +76,7 @@ export function createSweeper(store: Store, system: System, logger: Logger, clea
       // Between two parts everybody else has a turn.
       if (more) await new Promise<void>((resolve) => system.soon(resolve));
     }
+    await alsoTend();
     const removed = Object.values(removedBy).reduce((sum, n) => sum + n, 0);
     lastSweepAt = new Date(system.now());
     if (removed > 0) logger.info(`Removed ${removed} old jobs from ${store.engine}`);
@@ -96,6 +105,7 @@ export function createSweeper(store: Store, system: System, logger: Logger, clea
       ({ more } = await store.sweep({ limit: partLimit, cleanup: null }));
       if (more) await new Promise<void>((resolve) => system.soon(resolve));
     }
+    await alsoTend();
   }
   function tendLater(): void {
     callOffTending = system.timer(defaults.tendMs, () => {

@@ -1,5 +1,7 @@
 /** What an operator does with jobs by hand: cancel, retry, remove, reschedule; and looking them up. */
+import { readableMessage, whyUnreadable } from '../core/coded.js';
 import { show } from '../core/duration.js';
+import { isUnknown, tellsNothing } from '../core/deadlines.js';
 import { LastoutError } from '../core/errors.js';
 import { type FinishedState, finishedStates, type Job, type JobOptions, type Page, type State } from '../core/job.js';
 import { toJob } from '../core/job-view.js';
@@ -25,6 +27,8 @@ export interface Acted<O extends string> {
   readonly items: readonly { readonly id: string; readonly outcome: O; readonly newId?: string }[];
   readonly next: string | null;
 }
+
+type Retried = Acted<'retried' | 'skipped' | 'not_finished'>;
 
 const itemsMax = 1_000;
 const pageMax = 200;
@@ -53,6 +57,29 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy) {
     return { matched: items.length, items: items as Acted<O>['items'], next };
   }
 
+  /** Retrying twice would make two jobs, so it is read whether the new ones are there. */
+  async function retriedAs(newIds: readonly string[], look: () => Promise<Retried>): Promise<Retried | null> {
+    const { jobs } = await store.find({ filter: { ...noFilter, ids: newIds }, cursor: null, limit: itemsMax });
+    if (jobs.length === 0) return null;
+    const items = jobs.map(({ id, retryOf }) => ({ id: retryOf!, outcome: 'retried' as const, newId: id }));
+    // The jobs that were retried stay as they ended, so looking at them again says where the page ended.
+    return { matched: items.length, items, next: newIds.length === 1 ? null : (await look()).next };
+  }
+
+  /** Whoever is told that nothing happened retries again: so what stays unknown is said to be so. */
+  async function retrySurely(newIds: readonly string[], send: (dryRun?: true) => Promise<Retried>): Promise<Retried> {
+    try {
+      return await send();
+    } catch (error) {
+      if (!isUnknown(error)) throw error;
+      try {
+        return (await retriedAs(newIds, () => send(true))) ?? (await send());
+      } catch (again) {
+        throw tellsNothing(again) ? error : again;
+      }
+    }
+  }
+
   return {
     cancel(which: Which, options?: Act): Promise<Acted<'cancelled' | 'requested' | `already:${FinishedState}`>> {
       const reason = storable(options?.reason ?? 'Cancelled', reasonBytesMax);
@@ -62,9 +89,11 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy) {
         force: options?.force ?? false,
       });
     },
-    retry(which: Which, options?: Act): Promise<Acted<'retried' | 'skipped' | 'not_finished'>> {
+    async retry(which: Which, options?: Act): Promise<Retried> {
       const newIds = Array.from({ length: typeof which === 'string' ? 1 : itemsMax }, () => system.id());
-      return act(which, 'retry', finishedStates, options, { kind: 'retry', newIds });
+      return retrySurely(newIds, (dryRun) =>
+        act(which, 'retry', finishedStates, dryRun ? { ...options, dryRun } : options, { kind: 'retry', newIds }),
+      );
     },
     remove(which: Which, options?: Act): Promise<Acted<'removed' | 'held' | 'not_finished'>> {
       return act(which, 'remove', ['pending', 'processing', ...finishedStates], options, {
@@ -101,11 +130,14 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy) {
     },
     async logs(id: string): Promise<readonly { at: Date; message: string; fields: object | null }[]> {
       const lines = await store.read({ log: 'job', id: checkId(id) });
-      return lines.map(({ at, message, fields }) => ({
-        at: new Date(at),
-        message,
-        fields: fields === null ? null : (JSON.parse(fields) as object),
-      }));
+      return lines.map(({ at, message, fields }) => {
+        const isLost = fields !== null && whyUnreadable(fields) !== null;
+        return {
+          at: new Date(at),
+          message: isLost ? readableMessage(fields) : message,
+          fields: fields === null || isLost ? null : (JSON.parse(fields) as object),
+        };
+      });
     },
   };
 }

@@ -26,6 +26,8 @@ const listMax = 1_000;
 
 export function readFilter(filter: Filter, extra: readonly string[] = []): JobFilter {
   refuseUnknown(filter, [...filterNames, ...extra], 'The filter');
+  // The library's own jobs are shown, and acted on, where somebody names them.
+  const system = filter.id !== undefined || filter.type !== undefined || filter.queue !== undefined;
   return {
     ids: list(filter.id, 'id', (id) => checkId(id, 'id')),
     states: list(filter.state, 'state', checkState),
@@ -36,6 +38,7 @@ export function readFilter(filter: Filter, extra: readonly string[] = []): JobFi
     source: filter.source === undefined ? null : checkKey(filter.source, 'source'),
     before: instant(filter.before, 'before'),
     after: instant(filter.after, 'after'),
+    system,
   };
 }
 
@@ -47,7 +50,7 @@ export function readWhich(which: Which, verb: string): JobFilter {
   const { all } = which;
   if (all !== undefined && all !== true)
     throw new LastoutError('INVALID_FILTER', `all is ${show(all)}; write all: true or leave it out.`);
-  if (!all && Object.values(filter).every((value) => value === null)) {
+  if (!all && filterNames.every((name) => which[name] === undefined)) {
     throw new LastoutError(
       'FILTER_REQUIRED',
       `${verb} got an empty filter; name what you mean, or say all: true to mean every job.`,

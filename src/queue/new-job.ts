@@ -4,9 +4,10 @@ import { show } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import type { JobOptions, Logger } from '../core/job.js';
 import { toStoredText } from '../core/json.js';
-import { checkKey, checkName, checkSubject } from '../core/names.js';
+import { checkKey, checkSubject, checkType } from '../core/names.js';
 import { type OptionValues, policyText, readDeduplicationKey, readOptions } from '../core/options.js';
 import { defaults } from '../core/policy.js';
+import { printOf } from '../core/print.js';
 import type { NewJob } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
@@ -45,7 +46,7 @@ export function lookUp(book: TypeBook, type: unknown): TypeDetails {
   const known = book.known.get(type);
   if (known) return known;
   if (book.closed) throw unknownType(book, type);
-  return bareType(checkName(type, 'The job type'));
+  return bareType(checkType(type, 'The job type'));
 }
 
 function unknownType(book: TypeBook, name: string): LastoutError {
@@ -89,6 +90,7 @@ function build(details: TypeDetails, input: unknown, given: OptionValues, system
   return {
     id: given.id ?? system.id(),
     idGiven: given.id !== undefined,
+    print: given.id === undefined ? null : printOf(given.id, details.name, text),
     type: details.name,
     queue: given.queue ?? base.queue ?? defaults.queue,
     priority: given.priority ?? base.priority ?? defaults.priority,

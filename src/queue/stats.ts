@@ -1,11 +1,16 @@
 /** Stats and health as users read them. */
+import { systemQueue } from '../core/names.js';
 import type { Durability, Engine, QueueTally, Store, Tally } from '../core/store.js';
 import { describeThrown } from '../core/thrown.js';
 
 /** `delayed` is the part of `pending` that is not due yet, `stalled` the part of `processing` whose claim has lapsed. */
-export type QueueStats = Omit<QueueTally, 'queue'>;
+export interface QueueStats extends Omit<QueueTally, 'queue' | 'blockedUntil'> {
+  /** When the rate lets jobs start again; null unless that is what blocks. */
+  readonly blockedUntil: Date | null;
+}
 
 export interface Stats {
+  /** Paused, and full, where every queue is. */
   readonly total: QueueStats;
   readonly queues: { readonly [queue: string]: QueueStats };
   /** What should be gone and is not; its good value is 0. */
@@ -22,7 +27,10 @@ export interface Health {
 
 const counted = ['pending', 'delayed', 'processing', 'stalled', 'completed', 'failed', 'cancelled', 'expired'] as const;
 
-export function statsOf({ queues, paused, overdue }: Tally): Stats {
+/** The library's own queue is left out; what stalls there is left behind all the same. */
+export function statsOf({ queues: all, paused, overdue }: Tally): Stats {
+  const queues = all.filter(({ queue }) => queue !== systemQueue);
+  const stalled = all.reduce((sum, queue) => sum + queue.stalled, 0);
   const total = {
     pending: 0,
     delayed: 0,
@@ -32,17 +40,19 @@ export function statsOf({ queues, paused, overdue }: Tally): Stats {
     failed: 0,
     cancelled: 0,
     expired: 0,
-    paused: false,
+    paused: paused || (queues.length > 0 && queues.every((queue) => queue.paused)),
     oldestDueAgeMs: null as number | null,
+    blockedUntil: null,
+    full: queues.length > 0 && queues.every((queue) => queue.full),
   };
   const byName: { [queue: string]: QueueStats } = {};
-  for (const { queue, ...stats } of queues) {
-    byName[queue] = stats;
+  for (const { queue, blockedUntil, ...stats } of queues) {
+    byName[queue] = { ...stats, blockedUntil: blockedUntil === null ? null : new Date(blockedUntil) };
     for (const name of counted) total[name] += stats[name];
     if (stats.oldestDueAgeMs !== null) total.oldestDueAgeMs = Math.max(total.oldestDueAgeMs ?? 0, stats.oldestDueAgeMs);
   }
-  total.paused = paused || (queues.length > 0 && queues.every((queue) => queue.paused));
-  return { total, queues: byName, leftBehind: total.stalled + overdue };
+  const blockedBy = total.paused ? 'paused' : null;
+  return { total: { ...total, blockedBy }, queues: byName, leftBehind: stalled + overdue };
 }
 
 interface WatchedWorker {

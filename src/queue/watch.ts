@@ -1,8 +1,9 @@
 /** Watching what happens: the event log as an async iterable, listeners by name, and waiting for one job. */
+import { readableMessage } from '../core/coded.js';
 import { type Duration, toMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import { eventNames, type Job, type JobEvent, type Logger } from '../core/job.js';
-import { checkId } from '../core/names.js';
+import { checkId, systemQueue } from '../core/names.js';
 import type { EventRecord, Store } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
@@ -78,14 +79,24 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
     return after ?? (await store.read({ log: 'events', after: null, limit: 1 })).cursor;
   }
 
-  /** One reader serves all listeners, and lives as long as there are any. */
+  /** One reader serves all listeners, and lives as long as there are any. What it missed while reading failed, it reads then. */
   async function pump(signal: AbortSignal): Promise<void> {
+    let at: string | undefined;
+    let failing = false;
     while (!signal.aborted && !closed) {
       try {
-        for await (const event of follow(await start(undefined), { signal })) deliver(event);
+        at = await start(at);
+        for await (const event of follow(at, { signal })) {
+          failing = false;
+          at = event.cursor;
+          deliver(event);
+        }
       } catch (error) {
         if (signal.aborted || closed) return;
-        logger.warn('Reading the event log failed; it goes on from now', { error: describeThrown(error).message });
+        if (!failing)
+          logger.warn('Reading the event log failed; it is tried again', { error: describeThrown(error).message });
+        failing = true;
+        if (error instanceof LastoutError && error.code === 'INVALID_CURSOR') at = undefined; // from now on
         await untilMore(hints, signal);
       }
     }
@@ -161,10 +172,16 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
   };
 }
 
+/** The library's own jobs are told of where their type is asked for. */
 function concerns(event: EventRecord, { subject, type }: EventOptions): boolean {
+  if (event.queue === systemQueue && type === undefined) return false;
   return (subject === undefined || event.subject === subject) && (type === undefined || event.type === type);
 }
 
-function toEvent({ at, ...event }: EventRecord): JobEvent {
-  return { ...event, at: new Date(at) };
+function toEvent({ at, error, ...event }: EventRecord): JobEvent {
+  return {
+    ...event,
+    at: new Date(at),
+    ...(error && { error: { ...error, message: readableMessage(error.message) } }),
+  };
 }

@@ -4,6 +4,8 @@ export interface Claims {
   add(epoch: number, ids: readonly string[], trustUntil: number): void;
   /** Tells that a job is settled or lost; an empty claim is forgotten. */
   forget(epoch: number, id: string): void;
+  /** Whether any claim of ours holds the job. */
+  holds(id: string): boolean;
   /** A job that was claimed ahead has begun; the store learns it with the next call. */
   begun(epoch: number, id: string): void;
   takeBegun(): { id: string; epoch: number }[];
@@ -21,7 +23,10 @@ export interface Claim {
 
 export function createClaims(): Claims {
   const all = new Map<number, Claim>();
+  /** By job, the claim that holds it. */
+  const held = new Map<string, number>();
   function forget(epoch: number, id: string): void {
+    if (held.get(id) === epoch) held.delete(id);
     const claim = all.get(epoch);
     claim?.ids.delete(id);
     if (claim?.ids.size === 0) all.delete(epoch);
@@ -29,10 +34,15 @@ export function createClaims(): Claims {
   return {
     all,
     add(epoch, ids, trustUntil) {
-      for (const earlier of [...all.keys()]) for (const id of ids) forget(earlier, id);
+      for (const id of ids) {
+        const earlier = held.get(id);
+        if (earlier !== undefined) forget(earlier, id);
+        held.set(id, epoch);
+      }
       all.set(epoch, { ids: new Set(ids), begun: [], trustUntil });
     },
     forget,
+    holds: (id) => held.has(id),
     begun: (epoch, id) => void all.get(epoch)?.begun.push(id),
     takeBegun() {
       const begun: { id: string; epoch: number }[] = [];

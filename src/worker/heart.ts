@@ -1,4 +1,5 @@
 /** One heartbeat for all claims of a worker: it extends them, and brings back what was lost and what is to be cancelled. */
+import { readableMessage } from '../core/coded.js';
 import { describeThrown } from '../core/thrown.js';
 import type { Worker } from './worker.js';
 
@@ -75,7 +76,7 @@ export function createHeart(worker: Worker): Heart {
     for (const id of lost) {
       for (const { epoch, ids } of claims) if (ids.includes(id)) loseUnder(epoch, id);
     }
-    for (const { id, reason } of cancelled) worker.requestCancel(id, reason);
+    for (const { id, reason } of cancelled) worker.requestCancel(id, readableMessage(reason));
   }
 
   function loseUnder(epoch: number, id: string): void {

@@ -1,7 +1,7 @@
 /** Worker options, checked at the start: a wrong lease would only show when a worker dies. */
 import { type Duration, show, toMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
-import { checkName } from '../core/names.js';
+import { checkName, checkQueue } from '../core/names.js';
 import { defaults } from '../core/policy.js';
 import { refuseUnknown } from '../core/unknown-option.js';
 
@@ -25,9 +25,22 @@ export interface WorkerSettings {
   readonly name: string | null;
 }
 
+export interface OneShotOptions extends WorkOptions {
+  /** At most so long, also while more is ready; without it until nothing is. */
+  for?: Duration;
+}
+
 const names = ['concurrency', 'queues', 'lease', 'heartbeat', 'poll', 'maxStalls', 'name'];
 const leaseMinMs = 1_000;
 const pollMinMs = 5;
+
+export function readOneShotOptions(options: OneShotOptions = {}): { settings: WorkerSettings; forMs: number | null } {
+  refuseUnknown(options, [...names, 'for'], 'The options of runUntilIdle');
+  const { for: atMost, ...rest } = options;
+  const forMs = atMost === undefined ? null : toMs(atMost, 'for');
+  if (forMs === 0) throw new LastoutError('INVALID_DURATION', 'for is 0; give at least one millisecond.');
+  return { settings: readWorkOptions(rest), forMs };
+}
 
 export function readWorkOptions(options: WorkOptions = {}): WorkerSettings {
   refuseUnknown(options, names, 'The options of work');
@@ -57,7 +70,7 @@ function readQueues(queues: unknown): readonly string[] | null {
   if (queues === undefined) return null;
   if (!Array.isArray(queues))
     throw new LastoutError('INVALID_NAME', `queues is ${show(queues)}; give a list of names.`);
-  return queues.map((queue) => checkName(queue, 'queue'));
+  return queues.map((queue) => checkQueue(queue));
 }
 
 function whole(value: unknown, name: string, min: number, max: number): number {

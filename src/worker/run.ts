@@ -4,8 +4,9 @@ import type { Ending } from '../core/ending.js';
 import { LastoutError } from '../core/errors.js';
 import type { Job, JobError, Progress } from '../core/job.js';
 import { toStoredText } from '../core/json.js';
+import { unreadableInput } from '../core/job-view.js';
 import { Verdict } from '../core/outcome.js';
-import { backoffMs, defaults, functionBackoffMs, type StoredPolicy } from '../core/policy.js';
+import { backoffMs, defaults, functionBackoffMs, policyOf, type StoredPolicy } from '../core/policy.js';
 import type { Note, StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { describeReason, describeThrown, storable } from '../core/thrown.js';
@@ -40,7 +41,7 @@ export class Run {
   ) {
     this.id = stored.id;
     this.startedAt = parts.system.monotonic();
-    this.#policy = JSON.parse(stored.policy) as StoredPolicy;
+    this.#policy = policyOf(stored.policy);
   }
 
   get exclusive(): boolean {
@@ -49,6 +50,8 @@ export class Run {
 
   /** Runs the handler to its end, whatever that is. Never throws. */
   async execute(): Promise<Ending> {
+    const lost = unreadableInput(this.stored.input);
+    if (lost) return this.endingOfThrown(lost);
     this.#startTimeLimit();
     try {
       return this.#endingOfValue(await this.parts.details.run!(this.#context()));
@@ -165,7 +168,7 @@ function misplaced({ outcome }: Verdict): string {
 }
 
 function endingOfVerdict({ outcome, details }: Verdict): Ending {
-  if (outcome === 'snooze') return { kind: 'snooze', inMs: details.inMs ?? 0 };
+  if (outcome === 'snooze') return { kind: 'snooze', when: { inMs: details.inMs ?? 0 } };
   const error = JSON.stringify(describeReason(details.error ?? { message: outcome }));
   return { kind: outcome, error };
 }

@@ -3,6 +3,7 @@
  * have gathered and asks for as many jobs as there are free slots (and, for short jobs, some ahead). Between exchanges
  * the worker is woken by a hint, by the next due job, or by the poll.
  */
+import { isUnknown } from '../core/deadlines.js';
 import type { TypeDetails } from '../core/definition.js';
 import type { Ending } from '../core/ending.js';
 import { LastoutError } from '../core/errors.js';
@@ -47,6 +48,7 @@ export class Worker {
   readonly claims: Claims;
   readonly notebook: Notebook;
   readonly handedBack = new Set<string>();
+  started = 0;
   finished = 0;
   #ahead: Ahead[] = [];
   #endings: Settlement[] = [];
@@ -59,12 +61,14 @@ export class Worker {
   /** A hint came while a claim was under way, which may have looked too early to see why. */
   #heard = false;
   /** The last claim said that more is ready. */
-  #moreReady = false;
+  moreReady = false;
   #pollAt = Number.POSITIVE_INFINITY;
   #callOffPoll: () => void = () => undefined;
   /** Sent and not answered yet. */
   #underWay: readonly Settlement[] = [];
   #shutDown = false;
+  /** A claim may have been made whose answer never came. */
+  #unsure = false;
   #yieldedAt = 0;
   /** Aborted when the grace of any stop is over: a later, shorter one counts. */
   readonly graceOver = new AbortController();
@@ -81,7 +85,7 @@ export class Worker {
     this.notebook = createNotebook(this);
     this.#heart = createHeart(this);
     this.#patience = createPatience(parts.system, parts.logger, () => this.#schedulePump());
-    this.#unsubscribe = parts.store.subscribe((hint) => this.#hear(hint));
+    this.#unsubscribe = parts.store.subscribe((hint) => this.hear(hint));
     this.#armPoll(parts.settings.pollMs);
     this.#schedulePump();
   }
@@ -100,7 +104,7 @@ export class Worker {
 
   // ---- claiming -----------------------------------------------------------------------------------------------
 
-  #hear(hint: Hint): void {
+  hear(hint: Hint): void {
     if (
       hint.kind === 'ready' &&
       (hint.types.has('*') || [...this.parts.types.keys()].some((type) => hint.types.has(type)))
@@ -145,7 +149,7 @@ export class Worker {
     this.#startAhead();
     if (this.#exchanging || this.#patience.isWaiting) return;
     const request = this.#nextClaim();
-    if (request || this.#endings.length > 0) void this.#exchange(request);
+    if (request || this.#endings.length > 0 || this.#unsure) void this.#exchange(request);
     else if (this.isDrained) for (const resolve of this.#drained) resolve();
   }
 
@@ -163,11 +167,12 @@ export class Worker {
     const { store, system } = this.parts;
     const settlements = this.#endings.splice(0, settledMax);
     const started = settlements.length > 0 ? this.claims.takeBegun() : [];
-    const requestedAt = system.monotonic();
     this.#underWay = settlements;
     this.#exchanging = true;
     this.#heard = false;
     try {
+      if (this.#unsure) await this.#handBackUnknown();
+      const requestedAt = system.monotonic();
       if (settlements.length > 0) {
         const { answers, claimed } = await store.settle({ owner: this.id, settlements, started, next: request });
         this.#patience.recovered();
@@ -181,6 +186,7 @@ export class Worker {
     } catch (error) {
       this.#endings.unshift(...settlements);
       for (const { id, epoch } of started) this.claims.begun(epoch, id);
+      if (request && isUnknown(error)) this.#unsure = true;
       this.#patience.failed(error, this.#endings.length > 0);
     }
     this.#underWay = [];
@@ -193,9 +199,18 @@ export class Worker {
     this.#pumpWhenDue();
   }
 
+  /** What the store holds for us and we never heard of goes back. Endings are sent again: their claim makes it safe. */
+  async #handBackUnknown(): Promise<void> {
+    const held = await this.parts.store.read({ log: 'claims', owner: this.id });
+    this.#unsure = false;
+    for (const { epoch, ids } of held) {
+      if (!this.claims.all.has(epoch)) for (const id of ids) this.giveBack(id, epoch);
+    }
+  }
+
   #receive(claimed: Claimed, request: ClaimRequest, requestedAt: number): void {
     const { jobs, epoch, nextDueInMs, more } = claimed;
-    this.#moreReady = more;
+    this.moreReady = more;
     // Asked only ahead, while a slot became free: what was refused ahead may have it.
     const slotFreed = request.slots === 0 && this.runs.size < this.parts.settings.concurrency;
     this.#idle = !this.#heard && (!more || (jobs.length === 0 && !slotFreed));
@@ -203,7 +218,7 @@ export class Worker {
     if (jobs.length === 0) return;
     const trustUntil = requestedAt + request.leaseMs;
     // Given out again, so an earlier claim of ours on it has lapsed, whether or not we have been told.
-    for (const { id } of jobs) this.lose(id, epoch - 1);
+    for (const { id } of jobs) if (this.claims.holds(id) || this.runs.has(id)) this.lose(id, epoch - 1);
     this.claims.add(
       epoch,
       jobs.map((job) => job.id),
@@ -246,6 +261,7 @@ export class Worker {
       overdue: (run) => this.#overdue(run),
     };
     const run = new Run(stored, epoch, parts);
+    this.started += 1;
     this.runs.set(run.id, run);
     void run.execute().then((ending) => this.#ended(run, ending));
   }
@@ -258,7 +274,7 @@ export class Worker {
     if (run.over) return this.parts.logger.debug('Late result refused', { id, epoch, ending: ending.kind });
     this.runs.delete(id);
     run.over = true;
-    if (this.#moreReady) this.#idle = false;
+    if (this.moreReady) this.#idle = false;
     if (ending.kind === 'release') this.handedBack.add(id);
     // What was claimed ahead begins in this very turn, so that its ending travels with this one.
     this.#startAhead();
@@ -357,11 +373,7 @@ export class Worker {
   // ---- stopping -----------------------------------------------------------------------------------------------
 
   get isDrained(): boolean {
-    return this.runs.size === 0 && this.isFlushed;
-  }
-
-  get isFlushed(): boolean {
-    return this.#endings.length === 0 && !this.#exchanging;
+    return this.runs.size === 0 && this.#endings.length === 0 && !this.#exchanging && !this.#unsure;
   }
 
   /** Calls back each time nothing is left to do; returns how to stop listening. */

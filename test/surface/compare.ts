@@ -10,8 +10,9 @@ export type NotYet = Readonly<Record<string, string>>;
 /**
  * Names where the package says more than the surface ("adding is free"), and why.
  * gives: users only receive it, and get more than promised. takes: users only hand it in, and may hand in more.
+ * adds: one of several words that users only receive, with more words than promised.
  */
-export type Wider = Readonly<Record<string, { readonly way: 'gives' | 'takes'; readonly because: string }>>;
+export type Wider = Readonly<Record<string, { readonly way: 'gives' | 'takes' | 'adds'; readonly because: string }>>;
 
 export interface Comparison {
   readonly surface: string;
@@ -65,6 +66,8 @@ function cut({ surface, notYet, wider, entry }: Comparison): { text: string; nam
       edits.push({ node: statement, text: '' });
       continue;
     }
+    if (ts.isTypeAliasDeclaration(statement) && wider[name]?.way === 'adds')
+      edits.push({ node: statement.name, text: promised(name) });
     if (ts.isInterfaceDeclaration(statement)) {
       if (wider[name]?.way === 'gives') edits.push({ node: statement.name, text: promised(name) });
       for (const member of statement.members) {
@@ -80,10 +83,15 @@ function cut({ surface, notYet, wider, entry }: Comparison): { text: string; nam
   for (const { node, text: instead } of edits.sort((a, b) => b.node.getStart() - a.node.getStart())) {
     text = text.slice(0, node.getStart()) + instead + text.slice(node.getEnd());
   }
-  const ours = names.filter(({ name }) => wider[name]?.way === 'gives').map(({ name }) => name);
+  const ours = names.filter(({ name }) => standsIn(wider[name]?.way)).map(({ name }) => name);
   const stand = `import type { ${ours.join(', ')} } from ${moduleName(surfacePath, entry)};\nexport type { ${ours.join(', ')} };\n`;
   const problems = [...unused].map((name) => `${name} is on a list, but the surface does not have it`);
   return { text: ours.length > 0 ? stand + text : text, names, problems };
+}
+
+/** Ours is used wherever else the surface speaks of it. */
+function standsIn(way: Wider[string]['way'] | undefined): boolean {
+  return way === 'gives' || way === 'adds';
 }
 
 function declaredName(statement: ts.Statement): string | undefined {
@@ -120,8 +128,8 @@ function writeCheck(names: readonly Name[], { entry, wider }: Comparison): { tex
     const given = parameters.length > 0 ? `<${parameters.join(', ')}>` : '';
     const of = kind === 'value' ? 'typeof ' : '';
     const ours = `${of}P.${name}${given}`;
-    const theirs = `${of}S.${way === 'gives' ? promised(name) : name}${given}`;
-    if (way !== 'takes') {
+    const theirs = `${of}S.${standsIn(way) ? promised(name) : name}${given}`;
+    if (way !== 'takes' && way !== 'adds') {
       lines.push([
         `export type ${name}_read = Fits<${ours}, ${theirs}>;`,
         `the package gives the ${name} that the surface promises`,

@@ -1,11 +1,13 @@
 /** Claim and extend: who runs what, until when. Tending, which every claim does first, brings back what lapsed. */
 import type { Claimed, ClaimRequest, Extended, ExtendRequest } from '../../core/store.js';
-import { backToPending, endClaimed, expire, isExpired, policyOf } from './end.js';
+import { policyOf } from '../../core/policy.js';
+import { backToPending, endClaimed, expire, isExpired } from './end.js';
 import { promote } from './place.js';
-import { claimRecord, type Step, tell } from './step.js';
+import { type Allowance, allowancesOf, chargeStarts, earlier, firstOpening, roomIn } from './limits.js';
+import { claimRecord, countFreed, type Step, tell } from './step.js';
 import { verdictOf } from '../../core/ending.js';
 import { fingerprint } from '../../core/json.js';
-import type { ClaimRecord, Row } from './tables.js';
+import { type ClaimRecord, queuesAwake, type Row } from './tables.js';
 import { processingView } from './view.js';
 
 const promotedMax = 1_000;
@@ -18,11 +20,12 @@ const aheadTimeoutMs = 1_000;
 
 export function claim(step: Step, request: ClaimRequest): Claimed {
   const tended = tend(step);
-  const rows = takeReady(step, request);
-  const nextDueAt = step.tables.nextDueAt();
-  const nextDueInMs = nextDueAt === null ? null : Math.max(0, nextDueAt - step.now);
+  const allowances = allowancesOf(step.tables, step.now, request.queues);
+  const rows = takeReady(step, request, allowances);
   const taken = rows.taken;
-  if (taken.length === 0) return { epoch: 0, jobs: [], nextDueInMs, more: rows.more || tended.more };
+  const nextAt = earlier(step.tables.nextDueAt(), firstOpening(chargeStarts(step, allowances, taken)));
+  const nextDueInMs = nextAt === null ? null : Math.max(0, nextAt - step.now);
+  if (taken.length === 0) return { epoch: 0, at: step.now, jobs: [], nextDueInMs, more: rows.more || tended.more };
   const record: ClaimRecord = {
     epoch: step.tables.nextEpoch(),
     owner: request.owner,
@@ -32,39 +35,50 @@ export function claim(step: Step, request: ClaimRequest): Claimed {
     dueAt: step.now + request.leaseMs,
     ahead: taken.slice(request.slots).map((row) => row.seq),
     open: taken.length,
+    queues: [...new Set(taken.map((row) => row.queue))],
   };
   step.tables.addClaim(record);
   for (const row of taken) {
     step.tables.count(row.queue, 'pending', -1);
     step.tables.count(row.queue, 'processing', 1);
+    countFreed(step, row.queue, -1);
     tell(step, 'claimed', row, { attempt: row.attempts + 1 });
   }
   return {
     epoch: record.epoch,
+    at: step.now,
     jobs: taken.map((row) => processingView(row, record, true)),
     nextDueInMs,
     more: rows.more || tended.more,
   };
 }
 
-function takeReady(step: Step, request: ClaimRequest): { taken: Row[]; more: boolean } {
+function takeReady(
+  step: Step,
+  request: ClaimRequest,
+  allowances: ReadonlyMap<string, Allowance>,
+): { taken: Row[]; more: boolean } {
   const { tables } = step;
   const paused = tables.paused();
+  const room = roomIn(paused, allowances);
   const want = request.slots + request.ahead;
   const taken: Row[] = [];
-  if (paused.has('*') || want === 0) return { taken, more: false };
+  const queues = queuesAwake(request.queues, paused);
+  if (queues?.length === 0 || want === 0) return { taken, more: false };
   for (let examined = 0; examined < expiredMax; ) {
-    const rows = tables.ready(request.types, request.queues, paused, want - taken.length + 1);
+    const rows = tables.ready(request.types, queues, room, want - taken.length + 1);
     let expired = 0;
     for (const row of rows) {
       if (isExpired(step, row)) {
         expire(step, row);
         expired += 1;
-      } else if (taken.length === want || (taken.length >= request.slots && !mayBeAhead(row))) {
+      } else if (taken.length === want || (taken.length >= request.slots && !mayBeAhead(row, room))) {
         return { taken, more: true };
       } else {
         tables.take(row);
         taken.push(row);
+        const left = room.get(row.queue);
+        if (left !== undefined) room.set(row.queue, left - 1);
       }
     }
     if (expired === 0) return { taken, more: false };
@@ -73,8 +87,9 @@ function takeReady(step: Step, request: ClaimRequest): { taken: Row[]; more: boo
   return { taken, more: true };
 }
 
-/** A claim made ahead is a promise to start soon; these jobs are too dear for it. */
-function mayBeAhead(row: Row): boolean {
+/** A claim made ahead is a promise to start soon; these jobs are too dear for it, or would keep others from starting. */
+function mayBeAhead(row: Row, room: ReadonlyMap<string, number>): boolean {
+  if (room.has(row.queue)) return false;
   const { timeoutMs } = policyOf(row.policy);
   return (
     row.exclusiveKey === null && row.stalls === 0 && !row.wary && (timeoutMs === null || timeoutMs <= aheadTimeoutMs)

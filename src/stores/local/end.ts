@@ -1,9 +1,9 @@
 /** The one door into a finished state, and the ways out of a claim. */
 import type { LeavingKind } from '../../core/ending.js';
 import type { FinishedState, JobError } from '../../core/job.js';
-import type { StoredPolicy } from '../../core/policy.js';
+import { policyOf } from '../../core/policy.js';
 import { leavePlace, passTurn, standAgain } from './place.js';
-import { type Step, tell } from './step.js';
+import { countFreed, type Step, tell } from './step.js';
 import type { ClaimRecord, Row } from './tables.js';
 
 export interface EndingFields {
@@ -80,6 +80,7 @@ function superseded(owner: Row): JobError {
 /** The claim is over for this job: its epoch becomes the row's, and no later word under it counts. */
 export function leaveClaim(step: Step, row: Row, record: ClaimRecord | undefined, kind: LeavingKind): void {
   step.tables.count(row.queue, 'processing', -1);
+  countFreed(step, row.queue, 1);
   row.left = kind;
   if (!record) return;
   row.epoch = record.epoch;
@@ -103,17 +104,4 @@ function enter(step: Step, row: Row, state: FinishedState, { error, errorText, r
   step.tables.count(row.queue, state, 1);
   step.mayExceedCap = true;
   tell(step, state, row, { attempt: row.attempts, ...(error && { error }) });
-}
-
-const policies = new Map<string, StoredPolicy>();
-
-/** Parsed once per distinct text: a handful of policies serve all jobs. */
-export function policyOf(text: string): StoredPolicy {
-  let policy = policies.get(text);
-  if (!policy) {
-    if (policies.size >= 1_000) policies.clear();
-    policy = JSON.parse(text) as StoredPolicy;
-    policies.set(text, policy);
-  }
-  return policy;
 }

@@ -1,26 +1,42 @@
 /** Insert: idempotent ids, deduplication and the new row, decided in one step. */
 import { LastoutError } from '../../core/errors.js';
-import { canonicalText, fingerprint } from '../../core/json.js';
+import { printIn } from '../../core/print.js';
 import type { Inserted, NewJob, When } from '../../core/store.js';
-import { endPending, expire, isExpired } from './end.js';
+import { endPending, expire } from './end.js';
+import { fullQueues, refuseFullBatch } from './full.js';
+import { matchesOf } from './matches.js';
 import { leavePlace, stand } from './place.js';
 import { type Step, tell } from './step.js';
 import { Place, type Row } from './tables.js';
 
 export function insert(step: Step, jobs: readonly NewJob[], atomic: boolean): Inserted[] {
-  if (atomic) refuseBeforeAnyEffect(step, jobs);
-  return jobs.map((job) => {
-    const known = job.idGiven ? answerForKnownId(step, job) : null;
-    return known ?? deduplicate(step, job) ?? create(step, job, null);
-  });
+  const isKnown = (job: NewJob): boolean => knownAnswer(step, job) !== null;
+  if (atomic) {
+    refuseBeforeAnyEffect(step, jobs);
+    refuseFullBatch(step, jobs, isKnown);
+    return jobs.map((job) => insertOne(step, job));
+  }
+  const refusalIn = fullQueues(step, isKnown);
+  return jobs.map((job) => refusalIn?.(job) ?? insertOne(step, job));
 }
 
-/** All or none: the only refusal, a given id with another input, is looked for first, also within the batch. */
+/** Never throws: a refusal is an answer, and then nothing has happened. */
+export function insertOne(step: Step, job: NewJob): Inserted {
+  return knownAnswer(step, job) ?? deduplicate(step, job) ?? create(step, job, null);
+}
+
+/** An id that the library made names one job for ever: if it is known, this call comes again, or comes late. */
+function knownAnswer(step: Step, job: NewJob): Inserted | null {
+  if (job.idGiven) return answerForKnownId(step, job);
+  return step.tables.isKnown(job.id) ? { id: job.id, outcome: 'existing' } : null;
+}
+
+/** All or none: a given id with another input is looked for first, also within the batch. */
 function refuseBeforeAnyEffect(step: Step, jobs: readonly NewJob[]): void {
   const given = new Map<string, string>();
   jobs.forEach((job, index) => {
     if (!job.idGiven) return;
-    const print = printOf(job.type, job.input);
+    const print = printIn(job);
     const earlier = given.get(job.id);
     const answer = earlier !== undefined && earlier !== print ? conflict(job.id) : answerForKnownId(step, job);
     if (answer?.outcome === 'refused')
@@ -31,13 +47,9 @@ function refuseBeforeAnyEffect(step: Step, jobs: readonly NewJob[]): void {
 
 function answerForKnownId(step: Step, job: NewJob): Inserted | null {
   const row = step.tables.live(job.id) ?? step.tables.finished(job.id);
-  const print = row ? printOf(row.type, row.input) : step.tables.tombstone(job.id)?.inputPrint;
+  const print = row ? printIn(row) : step.tables.tombstone(job.id)?.print;
   if (print === undefined) return null;
-  return print === printOf(job.type, job.input) ? { id: job.id, outcome: 'existing' } : conflict(job.id);
-}
-
-export function printOf(type: string, input: string): string {
-  return fingerprint(`${type} ${canonicalText(input)}`);
+  return print === printIn(job) ? { id: job.id, outcome: 'existing' } : conflict(job.id);
 }
 
 function conflict(id: string): Inserted {
@@ -48,7 +60,8 @@ function conflict(id: string): Inserted {
 /** Null: no job stands in the way, insert one. */
 function deduplicate(step: Step, job: NewJob): Inserted | null {
   if (job.deduplication === 'none') return null;
-  const { pending, processing } = findMatches(step, job);
+  const { pending, processing, expired } = matchesOf(step, job);
+  for (const row of expired) expire(step, row);
   const newest = pending[0];
   switch (job.deduplication) {
     case 'skip':
@@ -62,34 +75,6 @@ function deduplicate(step: Step, job: NewJob): Inserted | null {
       if (!newest) return null;
       return { ...create(step, job, null), outcome: 'replaced', replaced: newest.id };
   }
-}
-
-interface Matches {
-  /** Newest first; only the newest unless the strategy ends them all. */
-  readonly pending: readonly Row[];
-  /** The newest one that runs and is not asked to stop. */
-  readonly processing: Row | undefined;
-}
-
-function findMatches(step: Step, job: NewJob): Matches {
-  const pending: Row[] = [];
-  const expired: Row[] = [];
-  let processing: Row | undefined;
-  for (const row of step.tables.matches(job.type, job.key)) {
-    if (row.place === Place.claimed) {
-      if (row.cancelAt !== null) continue;
-      processing ??= row;
-      // It will be pending again by itself, so for skip it already is.
-      if (job.deduplication !== 'skip' || row.againAt === null) continue;
-    } else if (isExpired(step, row)) {
-      expired.push(row);
-      continue;
-    }
-    pending.push(row);
-    if (job.deduplication !== 'replace') break;
-  }
-  for (const row of expired) expire(step, row);
-  return { pending, processing };
 }
 
 function pullTo(step: Step, row: Row, when: When): Inserted {
@@ -132,6 +117,7 @@ export function create(step: Step, job: NewJob, retryOf: string | null): { id: s
     metadata: job.metadata,
     policy: job.policy,
     input: job.input,
+    print: job.print,
     retryOf,
     place: Place.claimed,
     priority: job.priority,
@@ -147,6 +133,7 @@ export function create(step: Step, job: NewJob, retryOf: string | null): { id: s
     cancelReason: null,
     againAt: null,
     progress: null,
+    memo: null,
     error: null,
     state: null,
     completedAt: null,

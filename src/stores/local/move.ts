@@ -1,7 +1,8 @@
 /** Move: changing jobs by hand. Each job is looked at and changed in the same step, and answered for by itself. */
+import { printIn } from '../../core/print.js';
 import type { Move, Moved, MoveOutcome, MoveRequest, NewJob } from '../../core/store.js';
 import { endClaimed, endPending, expire, isExpired, leaveClaim } from './end.js';
-import { create, instantOf, printOf } from './insert.js';
+import { create, instantOf } from './insert.js';
 import { leavePlace, passTurn, stand } from './place.js';
 import { search } from './read.js';
 import { holderOf, type Step, tell } from './step.js';
@@ -88,7 +89,7 @@ export function removeRow(step: Step, row: Row): void {
     id: row.id,
     at: step.now,
     type: row.type,
-    inputPrint: printOf(row.type, row.input),
+    print: printIn(row),
     epoch: row.epoch,
     left: row.left,
   });
@@ -102,6 +103,7 @@ function retry(step: Step, row: Row, dryRun: boolean, newId: string | undefined)
   const owner = row.slot === null ? undefined : step.tables.slotOwner(row.type, row.slot);
   if (owner && !isExpired(step, owner)) return { outcome: 'skipped', newId: owner.id };
   if (dryRun || newId === undefined) return { outcome: 'retried' };
+  if (step.tables.isKnown(newId)) return { outcome: 'retried', newId }; // this call comes again, or late
   // Both may be past their ttl without having been swept, and may be one and the same.
   for (const late of new Set([owner, row])) if (late?.state === null) expire(step, late);
   create(step, likeRow(row, newId), row.id);
@@ -115,6 +117,7 @@ function likeRow(row: Row, id: string): NewJob {
   return {
     id,
     idGiven: false,
+    print: null,
     type,
     queue,
     priority,

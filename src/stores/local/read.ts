@@ -1,10 +1,22 @@
 /** Find and tally: reading without changing. */
 import { LastoutError } from '../../core/errors.js';
 import { finishedStates } from '../../core/job.js';
+import { systemQueue } from '../../core/names.js';
 import type { CleanupPolicy } from '../../core/policy.js';
-import type { FindRequest, JobFilter, QueueTally, StoredJob, Tally } from '../../core/store.js';
+import type {
+  EventPage,
+  FindRequest,
+  HeldClaim,
+  JobFilter,
+  LogLine,
+  QueueTally,
+  ReadRequest,
+  StoredJob,
+  Tally,
+} from '../../core/store.js';
+import { allowancesOf, blockOf } from './limits.js';
 import type { Step } from './step.js';
-import { bounds, type Row } from './tables.js';
+import { bounds, type ClaimRecord, type Row } from './tables.js';
 import { viewOf } from './view.js';
 
 const pageOfScan = 500;
@@ -23,20 +35,19 @@ export function search(
 ): { rows: Row[]; next: string | null } {
   const rows: Row[] = [];
   let before = cursor === null ? Number.MAX_SAFE_INTEGER : seqOf(cursor);
-  for (let examined = 0; examined < bounds.examinedMax; ) {
+  for (let left: number = bounds.examinedMax; left > 0; ) {
     const asked = Math.min(limit - rows.length + 1, pageOfScan);
-    const found = step.tables.scan(filter, before, asked);
-    for (const row of found) {
-      if (filter.states !== null && !filter.states.includes(viewOf(step, row).state)) {
-        before = row.seq;
-        continue;
+    const found = step.tables.scan({ filter, before, limit: asked, examinedMax: left, now: step.now });
+    for (const row of found.rows) {
+      if (filter.states === null || filter.states.includes(viewOf(step, row).state)) {
+        if (rows.length === limit) return { rows, next: before.toString(36) };
+        rows.push(row);
       }
-      if (rows.length === limit) return { rows, next: before.toString(36) };
-      rows.push(row);
       before = row.seq;
     }
-    if (found.length < asked) return { rows, next: null };
-    examined += found.length;
+    if (found.next === null) return { rows, next: null };
+    before = found.next;
+    left -= found.examined;
   }
   return { rows, next: before.toString(36) };
 }
@@ -48,6 +59,26 @@ function seqOf(cursor: string): number {
   return seq;
 }
 
+export type LogAnswer = EventPage | readonly LogLine[] | readonly HeldClaim[] | number;
+
+export function readLog(step: Step, request: ReadRequest): LogAnswer {
+  switch (request.log) {
+    case 'events':
+      return step.tables.events(request.after, request.limit);
+    case 'job':
+      return step.tables.lines(request.id);
+    case 'claims':
+      return step.tables.claimsOf(request.owner).map((record) => ({ epoch: record.epoch, ids: heldIds(step, record) }));
+    case 'due':
+      return step.tables.countDue(request.types, request.queues, step.now, request.limit);
+  }
+}
+
+function heldIds(step: Step, { epoch, seqs }: ClaimRecord): string[] {
+  const rows = seqs.map((seq) => step.tables.liveAt(seq));
+  return rows.filter((row) => row !== undefined && row.epoch < epoch).map((row) => row!.id);
+}
+
 type Counts = { -readonly [K in keyof QueueTally]: QueueTally[K] };
 
 export function tally(step: Step, cleanup: CleanupPolicy): Tally {
@@ -57,7 +88,7 @@ export function tally(step: Step, cleanup: CleanupPolicy): Tally {
   const of = (queue: string): Counts => {
     const known = queues.get(queue);
     if (known) return known;
-    const counts = emptyCounts(queue, paused.has(queue) || paused.has('*'));
+    const counts = emptyCounts(queue, paused.has(queue) || (paused.has('*') && queue !== systemQueue));
     queues.set(queue, counts);
     return counts;
   };
@@ -71,11 +102,22 @@ export function tally(step: Step, cleanup: CleanupPolicy): Tally {
   }
   for (const { queue, n } of tables.stalledByQueue(now)) of(queue).stalled += n;
   for (const { queue, dueAt } of tables.oldestDue(now)) of(queue).oldestDueAgeMs = Math.max(0, now - dueAt);
+  addLimits(step, queues.values());
   return {
     queues: [...queues.values()].filter(isWorthTelling),
     paused: paused.has('*'),
     overdue: overdue(step, cleanup),
   };
+}
+
+function addLimits({ tables, now }: Step, queues: Iterable<Counts>): void {
+  const limits = tables.limits();
+  const allowances = allowancesOf(tables, now, null);
+  for (const counts of queues) {
+    const { queue, paused, stalled, pending } = counts;
+    Object.assign(counts, blockOf(paused, allowances.get(queue), stalled));
+    counts.full = pending >= (limits.get(queue)?.maxPending ?? Number.POSITIVE_INFINITY);
+  }
 }
 
 /** Finished jobs that the cleanup should have removed a whole interval ago. */
@@ -97,6 +139,9 @@ function emptyCounts(queue: string, paused: boolean): Counts {
     expired: 0,
     paused,
     oldestDueAgeMs: null,
+    blockedBy: null,
+    blockedUntil: null,
+    full: false,
   };
 }
 

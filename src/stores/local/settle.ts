@@ -5,22 +5,26 @@ import { byteLength } from '../../core/json.js';
 import type { LogLine, Note, SettleAnswer, Settled, Settlement, SettleRequest } from '../../core/store.js';
 import { claim, markStarted } from './claim.js';
 import { backToPending, endClaimed } from './end.js';
+import { insertOne, instantOf } from './insert.js';
 import { claimRecord, type Step, tell } from './step.js';
 import { bounds, type ClaimRecord, type Row } from './tables.js';
 
 export function settle(step: Step, request: SettleRequest): Settled {
   const answers = request.settlements.map((settlement) => settleOne(step, request.owner, settlement));
-  for (const { id, epoch } of request.started) {
+  for (const epoch of new Set(request.started.map((one) => one.epoch))) {
     const record = claimRecord(step, epoch);
-    if (record?.owner === request.owner) markStarted(step, record, [id]);
+    const ids = request.started.filter((one) => one.epoch === epoch).map(({ id }) => id);
+    if (record?.owner === request.owner) markStarted(step, record, ids);
   }
   return { answers, claimed: request.next && claim(step, request.next) };
 }
 
-function settleOne(step: Step, owner: string, { id, epoch, ending }: Settlement): SettleAnswer {
+function settleOne(step: Step, owner: string, { id, epoch, ending, memo, then }: Settlement): SettleAnswer {
   const held = heldUnder(step, owner, id, epoch);
   if (!held) return answerForOver(step, id, epoch, ending);
+  if (memo !== undefined) held.row.memo = memo;
   leave(step, held.row, held.record, ending);
+  for (const job of then ?? []) insertOne(step, job);
   return 'ok';
 }
 
@@ -52,7 +56,7 @@ function answerForOver(step: Step, id: string, epoch: number, ending: Ending): S
 function leave(step: Step, row: Row, record: ClaimRecord, ending: Ending): void {
   const verdict = verdictOf(ending.kind, { cancelRequested: row.cancelAt !== null, runAgain: row.againAt !== null });
   const errorText = 'error' in ending ? ending.error : undefined;
-  const error = errorText === undefined ? undefined : (JSON.parse(errorText) as JobError);
+  const error = errorText === undefined ? undefined : toldOf(ending, errorText);
   const failure = { ...(error && { error }), ...(errorText !== undefined && { errorText }) };
   switch (verdict) {
     case 'completed':
@@ -75,18 +79,24 @@ function leave(step: Step, row: Row, record: ClaimRecord, ending: Ending): void 
       row.attempts += 1;
       row.error = errorText ?? null;
       tell(step, 'retried', row, { attempt: row.attempts, ...(error && { error }) });
-      return backToPending(step, row, record, ending.kind, step.now + inMsOf(ending));
+      return backToPending(step, row, record, ending.kind, dueAfter(step, ending));
     case 'snooze':
       tell(step, 'snoozed', row);
-      return backToPending(step, row, record, ending.kind, step.now + inMsOf(ending));
+      return backToPending(step, row, record, ending.kind, dueAfter(step, ending));
     case 'again':
       return runAgain(step, row, record, ending, Math.max(row.againAt!, step.now));
     case 'again-or-snooze':
-      return runAgain(step, row, record, ending, Math.min(Math.max(row.againAt!, step.now), step.now + inMsOf(ending)));
+      return runAgain(step, row, record, ending, Math.min(Math.max(row.againAt!, step.now), dueAfter(step, ending)));
     case 'back':
     case 'stall':
       return backToPending(step, row, record, ending.kind, row.dueAt);
   }
+}
+
+/** What an event tells of an error. */
+function toldOf(ending: Ending, errorText: string): JobError {
+  const brief = 'brief' in ending ? ending.brief : undefined;
+  return brief === undefined ? (JSON.parse(errorText) as JobError) : { message: brief };
 }
 
 /** A coalesced event came while the job ran: it starts over, with all its attempts and a new ttl. */
@@ -98,8 +108,9 @@ function runAgain(step: Step, row: Row, record: ClaimRecord, ending: Ending, due
   backToPending(step, row, record, ending.kind, dueAt);
 }
 
-function inMsOf(ending: Ending): number {
-  return 'inMs' in ending ? ending.inMs : 0;
+function dueAfter(step: Step, ending: Ending): number {
+  if (ending.kind === 'snooze') return instantOf(step, ending.when);
+  return step.now + (ending.kind === 'retry' ? ending.inMs : 0);
 }
 
 function cancellation(row: Row): JobError {

@@ -1,6 +1,8 @@
 /** One atomic step: its instant, what it told the event log, and the hints to give once it is committed. */
+import { isCoded } from '../../core/coded.js';
 import type { JobError } from '../../core/job.js';
 import type { EventRecord, Hint } from '../../core/store.js';
+import { freesSlot } from './limits.js';
 import type { ClaimRecord, Row, Tables } from './tables.js';
 
 export type StepEvent = Omit<EventRecord, 'cursor' | 'at'>;
@@ -13,6 +15,8 @@ export interface Step {
   readonly readyTypes: Set<string>;
   readonly claims: Map<number, ClaimRecord>;
   readonly touchedClaims: Set<ClaimRecord>;
+  /** By queue, the claims that ended less those that were made. */
+  readonly freed: Map<string, number>;
   earliestLaterAt: number | null;
   cancelRequested: boolean;
   paused: boolean;
@@ -28,6 +32,7 @@ export function beginStep(tables: Tables, now: number): Step {
     readyTypes: new Set(),
     claims: new Map(),
     touchedClaims: new Set(),
+    freed: new Map(),
     earliestLaterAt: null,
     cancelRequested: false,
     paused: false,
@@ -41,6 +46,7 @@ export function closeStep(step: Step): void {
     if (record.open === 0) step.tables.dropClaim(record);
     else step.tables.saveClaim(record);
   }
+  if (freesSlot(step)) step.readyTypes.add('*');
   if (step.events.length > 0) step.tables.addEvents(step.now, step.events);
 }
 
@@ -54,6 +60,11 @@ export function hintsOf(step: Step, maxStoredJobs: number): Hint[] {
   if (step.mayExceedCap && maxStoredJobs !== Number.POSITIVE_INFINITY && step.tables.storedTotal() > maxStoredJobs)
     hints.push({ kind: 'cap' });
   return hints;
+}
+
+/** A claim on a job of this queue ended (1) or was made (-1). */
+export function countFreed(step: Step, queue: string, delta: 1 | -1): void {
+  step.freed.set(queue, (step.freed.get(queue) ?? 0) + delta);
 }
 
 /** The record of a claim, the same object throughout the step. */
@@ -78,18 +89,19 @@ export function tell(
   extra: { attempt?: number; error?: JobError } = {},
 ): void {
   const { attempt, error } = extra;
-  step.events.push({
+  const event: { -readonly [K in keyof StepEvent]: StepEvent[K] } = {
     name,
     id: row.id,
     type: row.type,
     queue: row.queue,
-    ...(row.subject !== null && { subject: row.subject }),
-    ...(attempt !== undefined && { attempt }),
-    ...(error && { error: { message: clip(error.message), ...(error.code !== undefined && { code: error.code }) } }),
-  });
+  };
+  if (row.subject !== null) event.subject = row.subject;
+  if (attempt !== undefined) event.attempt = attempt;
+  if (error) event.error = { message: clip(error.message), ...(error.code !== undefined && { code: error.code }) };
+  step.events.push(event);
 }
 
-/** Events are many and short-lived: a long message stays with the job. */
+/** Events are many and short-lived: a long message stays with the job. A coded one could not be decoded if it were cut. */
 function clip(message: string): string {
-  return message.length > 200 ? `${message.slice(0, 200).toWellFormed()}…` : message;
+  return message.length > 200 && !isCoded(message) ? `${message.slice(0, 200).toWellFormed()}…` : message;
 }

@@ -1,10 +1,14 @@
 /** A store whose engine runs inside this process: each verb is one step over its tables. */
+import { LastoutError } from '../../core/errors.js';
+import type { SqlClient } from '../../core/job.js';
 import type {
   ClaimRequest,
   Durability,
   Engine,
   EventPage,
+  HeldClaim,
   Hint,
+  Inserted,
   LogLine,
   ReadRequest,
   Store,
@@ -12,8 +16,9 @@ import type {
 } from '../../core/store.js';
 import { claim, extend } from './claim.js';
 import { insert } from './insert.js';
+import { keepLimits } from './limits.js';
 import { move } from './move.js';
-import { find, tally } from './read.js';
+import { find, type LogAnswer, readLog, tally } from './read.js';
 import { note, settle } from './settle.js';
 import { beginStep, closeStep, hintsOf, type Step } from './step.js';
 import { sweep } from './sweep.js';
@@ -26,6 +31,8 @@ export interface LocalEngine {
   readonly transact: Transact;
   /** One consistent step that only reads. */
   readonly reading: Transact;
+  /** One step inside a transaction of the caller, at once. Null: an engine without transactions. */
+  readonly inside: (<T>(tx: SqlClient, work: (tables: Tables) => T) => T) | null;
   /** True when a claim would find nothing to do; saves an idle worker the write lock. */
   quiet?(request: ClaimRequest, now: number): { readonly nextDueAt: number | null } | null;
   check(): Promise<readonly { readonly code: string; readonly message: string }[]>;
@@ -34,43 +41,62 @@ export interface LocalEngine {
   close(): Promise<void>;
 }
 
-export function localStore(engine: LocalEngine, context: StoreContext): Store {
+export async function openLocal(engine: LocalEngine, context: StoreContext): Promise<Store> {
+  await keepLimits(engine, context.limits);
+  return localStore(engine, context);
+}
+
+function localStore(engine: LocalEngine, context: StoreContext): Store {
   const now = (): number => context.system.now();
   const own = new Set<(hint: Hint) => void>();
 
-  async function change<T>(verb: (step: Step) => T): Promise<T> {
-    let hints: Hint[] = [];
-    const result = await engine.transact((tables: Tables) => {
-      const step = beginStep(tables, now());
-      const value = verb(step);
-      closeStep(step);
-      hints = hintsOf(step, context.maxStoredJobs);
-      return value;
-    });
+  function stepOn<T>(tables: Tables, verb: (step: Step) => T): { readonly value: T; readonly hints: readonly Hint[] } {
+    const step = beginStep(tables, now());
+    const value = verb(step);
+    closeStep(step);
+    return { value, hints: hintsOf(step, context.maxStoredJobs) };
+  }
+  function give(hints: readonly Hint[]): void {
     for (const hint of hints) for (const listener of engine.listeners) listener(hint);
-    return result;
+  }
+  async function change<T>(verb: (step: Step) => T): Promise<T> {
+    const { value, hints } = await engine.transact((tables) => stepOn(tables, verb));
+    give(hints);
+    return value;
+  }
+  /** Done when it returns. Whether and when the caller commits is not known here, so the hints may be too early. */
+  async function changeInside<T>(tx: SqlClient, verb: (step: Step) => T): Promise<T> {
+    if (!engine.inside) throw noTransactions(engine.engine);
+    const { value, hints } = engine.inside(tx, (tables) => stepOn(tables, verb));
+    context.system.soon(() => give(hints));
+    return value;
   }
   const look = <T>(verb: (step: Step) => T): Promise<T> => engine.reading((tables) => verb(beginStep(tables, now())));
 
   function read(request: ReadRequest & { log: 'events' }): Promise<EventPage>;
   function read(request: ReadRequest & { log: 'job' }): Promise<readonly LogLine[]>;
-  function read(request: ReadRequest): Promise<EventPage | readonly LogLine[]> {
-    return look<EventPage | readonly LogLine[]>(({ tables }) =>
-      request.log === 'events' ? tables.events(request.after, request.limit) : tables.lines(request.id),
-    );
+  function read(request: ReadRequest & { log: 'claims' }): Promise<readonly HeldClaim[]>;
+  function read(request: ReadRequest & { log: 'due' }): Promise<number>;
+  function read(request: ReadRequest): Promise<LogAnswer> {
+    return look<LogAnswer>((step) => readLog(step, request));
   }
 
   return {
     engine: engine.engine,
     durability: engine.durability,
-    insert: (jobs, { atomic }) => change((step) => insert(step, jobs, atomic)),
+    insert(jobs, { atomic, tx }) {
+      const verb = (step: Step): readonly Inserted[] => insert(step, jobs, atomic);
+      return tx === undefined ? change(verb) : changeInside(tx, verb);
+    },
     async claim(request) {
-      const quiet = engine.quiet?.(request, now());
+      const at = now();
+      const quiet = engine.quiet?.(request, at);
       if (quiet)
         return {
           epoch: 0,
+          at,
           jobs: [],
-          nextDueInMs: quiet.nextDueAt === null ? null : Math.max(0, quiet.nextDueAt - now()),
+          nextDueInMs: quiet.nextDueAt === null ? null : Math.max(0, quiet.nextDueAt - at),
           more: false,
         };
       return change((step) => claim(step, request));
@@ -105,4 +131,9 @@ export function localStore(engine: LocalEngine, context: StoreContext): Store {
       await engine.close();
     },
   };
+}
+
+function noTransactions(engine: Engine): LastoutError {
+  const message = `The ${engine} store has no transactions: leave tx out, or use a store with SQL.`;
+  return new LastoutError('INVALID_TRANSACTION', message);
 }

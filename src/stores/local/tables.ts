@@ -5,6 +5,8 @@
  */
 import type { LeavingKind } from '../../core/ending.js';
 import type { FinishedState } from '../../core/job.js';
+import type { QueueLimits } from '../../core/limits.js';
+import { systemQueue } from '../../core/names.js';
 import type { EventRecord, JobFilter, LogLine } from '../../core/store.js';
 
 /** Where a live job stands. A claim reads `ready` only. */
@@ -30,6 +32,8 @@ export interface Row {
   readonly metadata: string | null;
   readonly policy: string;
   readonly input: string;
+  /** Of a job whose id was given: what another insert of that id is compared by. */
+  readonly print: string | null;
   readonly retryOf: string | null;
   place: Place;
   priority: number;
@@ -50,6 +54,8 @@ export interface Row {
   /** Marked to run again, due then. */
   againAt: number | null;
   progress: string | null;
+  /** What its last run left for the next one. */
+  memo: string | null;
   error: string | null;
   // Of a finished job:
   state: FinishedState | null;
@@ -73,14 +79,24 @@ export interface ClaimRecord {
   ahead: number[];
   /** How many of `seqs` are still held; at 0 the record goes. */
   open: number;
+  /** The queues of its jobs, each once: what runs in a queue is counted without looking at other records. */
+  readonly queues: readonly string[];
+}
+
+/** Jobs that started between two instants, as one. */
+export interface Starts {
+  readonly from: number;
+  /** The last of them. */
+  readonly at: number;
+  readonly n: number;
 }
 
 export interface Tombstone {
   readonly id: string;
   readonly at: number;
   readonly type: string;
-  /** Fingerprint of the input, so that a given id stays idempotent after its job went. */
-  readonly inputPrint: string;
+  /** So that a given id stays idempotent after its job went. */
+  readonly print: string;
   readonly epoch: number;
   readonly left: LeavingKind | null;
 }
@@ -93,10 +109,30 @@ export interface AgeRule {
   readonly useCompletedTime: boolean;
 }
 
+export interface ScanRequest {
+  readonly filter: JobFilter;
+  /** Only rows with a lower seq. */
+  readonly before: number;
+  readonly limit: number;
+  /** However few rows pass the filter, no more are looked at. */
+  readonly examinedMax: number;
+  readonly now: number;
+}
+
+export interface Scanned {
+  readonly rows: readonly Row[];
+  readonly examined: number;
+  /** Below this seq nothing was looked at; null: nothing is left there. */
+  readonly next: number | null;
+}
+
 export interface Tables {
   /** Numbers that only grow, and survive a restart. */
   nextSeq(): number;
   nextEpoch(): number;
+
+  /** Whether a live or finished row or a tombstone has this id. */
+  isKnown(id: string): boolean;
 
   // Live jobs (pending and processing).
   live(id: string): Row | undefined;
@@ -113,11 +149,14 @@ export interface Tables {
   put(row: Row, place: Exclude<Place, 3>): void;
   /** Out of its place; the row is then `claimed` until it is put back, finished or dropped. */
   take(row: Row): void;
-  /** The first ready rows of these lanes, strictly by priority, dueAt, seq; they stay where they are. */
+  /**
+   * The first ready rows of these lanes, strictly by priority, dueAt, seq; they stay where they are. Of a queue that has
+   * an entry in `room`, at most so many, and no more are read.
+   */
   ready(
     types: readonly string[],
     queues: readonly string[] | null,
-    paused: ReadonlySet<string>,
+    room: ReadonlyMap<string, number>,
     limit: number,
   ): readonly Row[];
   /** Rows in `later` that are due, in order of dueAt. */
@@ -143,6 +182,7 @@ export interface Tables {
   dropClaim(record: ClaimRecord): void;
   /** Records whose dueAt is not after now, oldest first. */
   lapsedClaims(now: number, limit: number): readonly ClaimRecord[];
+  claimsOf(owner: string): readonly ClaimRecord[];
   /** The record that holds a claimed row. */
   claimOf(row: Row): ClaimRecord | undefined;
 
@@ -162,16 +202,30 @@ export interface Tables {
   storedTotal(): number;
 
   // Reading.
-  /** Newest first below `beforeSeq`; the filter's states select only between live and each finished state. */
-  scan(filter: JobFilter, beforeSeq: number, limit: number): readonly Row[];
+  /** Rows that pass a filter, newest first; its states select only between live and each finished state. */
+  scan(request: ScanRequest): Scanned;
   /** Counts kept by `count`, per queue. */
   tallies(): Iterable<{ queue: string; state: TallyState; n: number }>;
   count(queue: string, state: TallyState, delta: number): void;
   /** Pending rows past expiresAt, and rows in `later` that are due: what the tally has yet to learn. */
   untold(now: number): Iterable<{ queue: string; expired: number; expiredLater: number; due: number }>;
+  /** Due and pending rows of these types and queues, those past expiresAt left out; counted up to the limit. */
+  countDue(types: readonly string[], queues: readonly string[] | null, now: number, limit: number): number;
   stalledByQueue(now: number): Iterable<{ queue: string; n: number }>;
   /** dueAt of the oldest due job per queue: ready, behind or not yet promoted; those past expiresAt left out. */
   oldestDue(now: number): Iterable<{ queue: string; dueAt: number }>;
+
+  // Limits of queues; a queue that has none is not named.
+  limits(): ReadonlyMap<string, QueueLimits>;
+  /** Without a rate, what started is forgotten. */
+  setLimits(queue: string, limits: QueueLimits): void;
+  /** Jobs of these queues that a claim holds, counted from the living records. */
+  running(queues: readonly string[]): ReadonlyMap<string, number>;
+  /** What started in a queue with a rate, oldest first. */
+  starts(queue: string): readonly Starts[];
+  setStarts(queue: string, starts: readonly Starts[]): void;
+  /** The count of pending jobs, as kept by `count`. */
+  pendingIn(queue: string): number;
 
   // Pauses: a queue name, or '*' for all.
   paused(): ReadonlySet<string>;
@@ -187,6 +241,12 @@ export interface Tables {
   lines(id: string): readonly LogLine[];
   tombstone(id: string): Tombstone | undefined;
   addTombstone(tombstone: Tombstone): void;
+}
+
+/** The queues that a claim may look at, given what is paused: `*` stops all but the library's own. */
+export function queuesAwake(queues: readonly string[] | null, paused: ReadonlySet<string>): readonly string[] | null {
+  if (!paused.has('*')) return queues;
+  return queues === null || queues.includes(systemQueue) ? [systemQueue] : [];
 }
 
 export const bounds = {

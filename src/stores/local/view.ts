@@ -1,36 +1,39 @@
 /** A row as the outside sees it. */
+import type { State } from '../../core/job.js';
 import type { StoredJob } from '../../core/store.js';
 import { expiry, isExpired } from './end.js';
 import { holderOf, type Step } from './step.js';
 import { type ClaimRecord, Place, type Row } from './tables.js';
 
 export function viewOf(step: Step, row: Row): StoredJob {
-  if (row.state !== null) return { ...columns(row), state: row.state, dueAt: null };
+  if (row.state !== null) return columns(row, row.state, null);
   if (row.place === Place.claimed) {
     const record = holderOf(step, row);
     if (record) return processingView(row, record, !record.ahead.includes(row.seq));
   }
   if (isExpired(step, row)) {
-    const error = JSON.stringify(expiry(row));
-    return { ...columns(row), state: 'expired', dueAt: null, completedAt: row.expiresAt, error };
+    const view = columns(row, 'expired', null);
+    view.completedAt = row.expiresAt;
+    view.error = JSON.stringify(expiry(row));
+    return view;
   }
-  return { ...columns(row), state: 'pending', dueAt: row.dueAt };
+  return columns(row, 'pending', row.dueAt);
 }
 
 /** While a claim holds a job, attempts and startedAt come from the claim: the row is written when the claim is over. */
 export function processingView(row: Row, record: ClaimRecord, begun: boolean): StoredJob {
-  return {
-    ...columns(row),
-    state: 'processing',
-    dueAt: record.dueAt,
-    epoch: record.epoch,
-    attempts: row.attempts + (begun ? 1 : 0),
-    startedAt: row.startedAt ?? (begun ? record.at : null),
-  };
+  const view = columns(row, 'processing', record.dueAt);
+  view.epoch = record.epoch;
+  view.attempts = row.attempts + (begun ? 1 : 0);
+  view.startedAt = row.startedAt ?? (begun ? record.at : null);
+  return view;
 }
 
-function columns(row: Row): Omit<StoredJob, 'state' | 'dueAt'> {
+/** Made in one piece and changed in place: every claim makes one for each of its jobs. */
+function columns(row: Row, state: State, dueAt: number | null): { -readonly [K in keyof StoredJob]: StoredJob[K] } {
   return {
+    state,
+    dueAt,
     seq: row.seq,
     id: row.id,
     type: row.type,
@@ -49,6 +52,7 @@ function columns(row: Row): Omit<StoredJob, 'state' | 'dueAt'> {
     metadata: row.metadata,
     policy: row.policy,
     progress: row.progress,
+    memo: row.memo,
     retryOf: row.retryOf,
     cancelAt: row.cancelAt,
     cancelReason: row.cancelReason,

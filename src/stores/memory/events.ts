@@ -1,15 +1,23 @@
 /** The event log in memory: one record per step, the newest kept. A cursor is `record.index`. */
 import { LastoutError } from '../../core/errors.js';
 import type { EventRecord } from '../../core/store.js';
+import { eventsIn, type Run, runsOf } from '../local/runs.js';
+import type { StepEvent } from '../local/step.js';
 import { bounds } from '../local/tables.js';
 
-type Event = Omit<EventRecord, 'cursor' | 'at'>;
+interface LogRecord {
+  readonly seq: number;
+  readonly at: number;
+  /** How many events they are. */
+  readonly n: number;
+  readonly runs: readonly Run[];
+}
 
 /** A record of a busy worker has a thousand events: memory is bounded by events, not only by records. */
 const eventsMax = 100_000;
 
 export function createEventLog() {
-  let records: { readonly seq: number; readonly at: number; readonly events: readonly Event[] }[] = [];
+  let records: LogRecord[] = [];
   let seq = 0;
   let held = 0;
 
@@ -18,18 +26,18 @@ export function createEventLog() {
     let first = records.length;
     held = 0;
     while (first > 0 && records.length - first < bounds.eventRecordsMax) {
-      const { at, events } = records[first - 1]!;
-      if (at <= now - bounds.eventAgeMs || (held > 0 && held + events.length > eventsMax)) break;
-      held += events.length;
+      const { at, n } = records[first - 1]!;
+      if (at <= now - bounds.eventAgeMs || (held > 0 && held + n > eventsMax)) break;
+      held += n;
       first -= 1;
     }
     records = records.slice(first);
   }
 
   return {
-    add(at: number, events: readonly Event[]): void {
+    add(at: number, events: readonly StepEvent[]): void {
       seq += 1;
-      records.push({ seq, at, events: [...events] });
+      records.push({ seq, at, n: events.length, runs: runsOf(events) });
       held += events.length;
       // Some more than the bound may gather, so that trimming is rare.
       if (records.length > bounds.eventRecordsMax * 1.1 || held > eventsMax * 1.1) trim(at);
@@ -41,15 +49,11 @@ export function createEventLog() {
       if (fromSeq > seq + 1) return { events: [], cursor: `${seq + 1}.0`, reset: true };
       const first = records[0]?.seq ?? seq + 1;
       const events: EventRecord[] = [];
-      for (const record of records.slice(Math.max(0, fromSeq - first))) {
-        const start = record.seq === fromSeq ? fromIndex : 0;
-        for (let i = record.seq < fromSeq ? record.events.length : start; i < record.events.length; i++) {
-          if (events.length === limit) return { events, cursor: events.at(-1)!.cursor, reset: fromSeq < first };
-          events.push({
-            ...record.events[i]!,
-            at: record.at,
-            cursor: eventCursor(record.seq, i + 1, record.events.length),
-          });
+      for (let at = Math.max(0, fromSeq - first); at < records.length && events.length < limit; at++) {
+        const record = records[at]!;
+        const list = eventsIn(record.runs);
+        for (let i = record.seq === fromSeq ? fromIndex : 0; i < list.length && events.length < limit; i++) {
+          events.push({ ...list[i]!, at: record.at, cursor: eventCursor(record.seq, i + 1, list.length) });
         }
       }
       return { events, cursor: events.at(-1)?.cursor ?? after, reset: fromSeq < first };

@@ -4,6 +4,8 @@ export interface Heap<T> {
   /** The first entry that still counts, or undefined. */
   peek(): T | undefined;
   pop(): T | undefined;
+  /** Shows entries as long as `visit` says to go on below them. */
+  walk(visit: (item: T) => boolean): void;
   readonly size: number;
 }
 
@@ -36,6 +38,10 @@ export function createHeap<T>(before: (a: T, b: T) => boolean, counts: (item: T)
     for (let i = (items.length >> 1) - 1; i >= 0; i--) sift(i);
     sizeAtSweep = items.length;
   }
+  function peek(): T | undefined {
+    while (items.length > 0 && !counts(items[0]!)) removeTop();
+    return items[0];
+  }
 
   return {
     push(item) {
@@ -50,14 +56,18 @@ export function createHeap<T>(before: (a: T, b: T) => boolean, counts: (item: T)
       }
       items[at] = item;
     },
-    peek() {
-      while (items.length > 0 && !counts(items[0]!)) removeTop();
-      return items[0];
-    },
+    peek,
     pop() {
-      const top = this.peek();
+      const top = peek();
       if (top !== undefined) removeTop();
       return top;
+    },
+    walk(visit) {
+      const open = items.length > 0 ? [0] : [];
+      for (let at = open.pop(); at !== undefined; at = open.pop()) {
+        if (counts(items[at]!) && !visit(items[at]!)) continue;
+        for (const child of [2 * at + 1, 2 * at + 2]) if (child < items.length) open.push(child);
+      }
     },
     get size() {
       return items.length;

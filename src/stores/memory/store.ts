@@ -1,6 +1,6 @@
 /** The memory store: for tests, and for work that may die with its process. */
 import type { Hint, StoreContext, StoreFactory } from '../../core/store.js';
-import { localStore } from '../local/store.js';
+import { openLocal } from '../local/store.js';
 import type { Transact } from '../local/tables.js';
 import { createTables } from './tables.js';
 
@@ -27,12 +27,13 @@ export function memoryStore(): StoreFactory {
     engine: 'memory',
     async open(context: StoreContext) {
       const { transact, listeners } = namespaceOf(context.namespace);
-      return localStore(
+      return openLocal(
         {
           engine: 'memory',
           durability: 'process',
           transact,
           reading: transact,
+          inside: null,
           listeners,
           check: async () => [],
           close: async () => undefined,

@@ -1,23 +1,27 @@
-/** The tables in memory: maps, and heaps whose stale entries are skipped. The shortest code that keeps the contract. */
-import type { JobFilter, LogLine } from '../../core/store.js';
+/** The tables in memory: maps, and lines whose stale entries are skipped. */
+import type { LogLine } from '../../core/store.js';
 import { bounds, type ClaimRecord, type Row, type Tables, type TallyState, type Tombstone } from '../local/tables.js';
 import { createEventLog } from './events.js';
 import { createFinished } from './finished.js';
-import { createOrdered, type Ordered } from './ordered.js';
+import { createLimits } from './limits.js';
+import type { Ordered } from './ordered.js';
 import { createPending } from './pending.js';
+import { createStored, enter, leave } from './stored.js';
 
 export function createTables(): Tables {
   const live = new Map<string, Row>();
-  const liveBySeq = new Map<number, Row>();
-  const isLive = (row: Row): boolean => liveBySeq.has(row.seq);
-  const stored = createOrdered<Row>((row) => isLive(row) || finished.has(row));
-  const byType = new Map<string, Ordered<Row>>();
-  const byKey = new Map<string, Set<Row>>();
+  const liveByType = new Map<string, Ordered<Row>>();
+  const liveByKey = new Map<string, Ordered<Row>>();
   const pending = createPending();
   const finished = createFinished();
+  const stored = createStored({
+    held: heldRows,
+    expired: (now) => pending.expiredRows(now),
+    byIds: (ids) => [...new Set(ids)].map((id) => live.get(id) ?? finished.get(id)).filter((row) => row !== undefined),
+  });
   const turns = new Map<string, number>();
   const claims = new Map<number, ClaimRecord>();
-  const tally = new Map<string, { queue: string; state: TallyState; n: number }>();
+  const tally = new Map<string, Map<TallyState, number>>(); // queue → state → how many
   const paused = new Set<string>();
   const events = createEventLog();
   const lines = new Map<string, LogLine[]>();
@@ -27,44 +31,42 @@ export function createTables(): Tables {
 
   const keyOf = (row: { type: string; key: string | null }): string => `${row.type}\0${row.key}`;
   const turnKey = (row: Row): string => `${row.type}\0${row.queue}\0${row.exclusiveKey}`;
-  const typeOrder = (type: string): Ordered<Row> => {
-    const known = byType.get(type) ?? createOrdered<Row>(isLive);
-    byType.set(type, known);
-    return known;
-  };
   function forgetLive(row: Row): void {
     live.delete(row.id);
-    liveBySeq.delete(row.seq);
-    typeOrder(row.type).left();
-    const sameKey = row.key === null ? undefined : byKey.get(keyOf(row));
-    sameKey?.delete(row);
-    if (sameKey?.size === 0) byKey.delete(keyOf(row));
+    leave(liveByType, row.type, row);
+    if (row.key !== null) leave(liveByKey, keyOf(row), row);
+  }
+  function* heldRows(): Generator<Row> {
+    for (const { epoch: held, seqs } of claims.values()) {
+      for (const at of seqs) {
+        const row = stored.liveAt(at);
+        if (row && row.epoch < held) yield row;
+      }
+    }
   }
 
   return {
     nextSeq: () => ++seq,
     nextEpoch: () => ++epoch,
 
+    isKnown: (id) => live.has(id) || finished.get(id) !== undefined || tombstones.has(id),
     live: (id) => live.get(id),
-    liveAt: (at) => liveBySeq.get(at),
+    liveAt: (at) => stored.liveAt(at),
     add(row) {
       live.set(row.id, row);
-      liveBySeq.set(row.seq, row);
       stored.add(row);
-      typeOrder(row.type).add(row);
-      if (row.key === null) return;
-      const sameKey = byKey.get(keyOf(row)) ?? new Set();
-      byKey.set(keyOf(row), sameKey.add(row));
+      enter(liveByType, row.type, row);
+      if (row.key !== null) enter(liveByKey, keyOf(row), row);
     },
     save: (row) => pending.expiryChanged(row),
-    matches: (type, key) =>
-      key === null
-        ? typeOrder(type).newestFirst(Number.MAX_SAFE_INTEGER)
-        : [...(byKey.get(keyOf({ type, key })) ?? [])].reverse(),
+    matches(type, key) {
+      const list = key === null ? liveByType.get(type) : liveByKey.get(keyOf({ type, key }));
+      return list?.newestFirst(Number.MAX_SAFE_INTEGER) ?? [];
+    },
 
     put: (row, place) => pending.put(row, place),
     take: (row) => pending.take(row),
-    ready: (types, queues, without, limit) => pending.ready(types, queues, without, limit),
+    ready: (types, queues, room, limit) => pending.ready(types, queues, room, limit),
     due: (now, limit) => pending.due(now, limit),
     nextDueAt: () => pending.nextDueAt(),
     expired: (now, limit) => pending.expired(now, limit),
@@ -80,9 +82,11 @@ export function createTables(): Tables {
     saveClaim: () => undefined,
     dropClaim: (record) => void claims.delete(record.epoch),
     lapsedClaims(now, limit) {
-      const lapsed = [...claims.values()].filter((record) => record.dueAt <= now);
+      const lapsed: ClaimRecord[] = [];
+      for (const record of claims.values()) if (record.dueAt <= now) lapsed.push(record);
       return lapsed.sort((a, b) => a.dueAt - b.dueAt || a.epoch - b.epoch).slice(0, limit);
     },
+    claimsOf: (owner) => [...claims.values()].filter((record) => record.owner === owner),
     claimOf(row) {
       for (const record of claims.values())
         if (row.epoch < record.epoch && record.seqs.includes(row.seq)) return record;
@@ -93,46 +97,46 @@ export function createTables(): Tables {
     finish(row) {
       forgetLive(row);
       finished.add(row);
+      stored.finish(row);
     },
     drop(row) {
       if (row.state === null) forgetLive(row);
       else finished.remove(row);
-      stored.left();
+      stored.drop(row);
       lines.delete(row.id);
     },
     overAge: (now, rule, limit) => finished.overAge(now, rule, limit),
-    countOverAge: (now, rule) => finished.overAge(now, rule, Number.POSITIVE_INFINITY).length,
+    countOverAge: (now, rule) => finished.countOverAge(now, rule),
     overCount: (limit) => finished.overCount(limit),
     oldestFinished: (limit) => finished.oldest(limit),
     storedTotal: () => live.size + finished.size,
 
-    scan(filter, beforeSeq, limit) {
-      const rows: Row[] = [];
-      for (const row of candidates(filter, beforeSeq)) {
-        if (rows.length === limit) break;
-        if (passes(row, filter)) rows.push(row);
-      }
-      return rows;
+    scan: (request) => stored.scan(request),
+    *tallies() {
+      for (const [queue, states] of tally) for (const [state, n] of states) yield { queue, state, n };
     },
-    tallies: () => tally.values(),
     count(queue, state, delta) {
-      const name = `${queue}\0${state}`;
-      const entry = tally.get(name) ?? { queue, state, n: 0 };
-      entry.n += delta;
-      if (entry.n === 0) tally.delete(name);
-      else tally.set(name, entry);
+      let states = tally.get(queue);
+      if (!states) tally.set(queue, (states = new Map<TallyState, number>()));
+      const n = (states.get(state) ?? 0) + delta;
+      if (n !== 0) states.set(state, n);
+      else if (states.delete(state) && states.size === 0) tally.delete(queue);
     },
     untold: (now) => pending.untold(now),
+    countDue: (types, queues, now, limit) => pending.countDue(types, queues, now, limit),
     *stalledByQueue(now) {
       for (const record of claims.values()) {
         if (record.dueAt > now) continue;
         for (const at of record.seqs) {
-          const row = liveBySeq.get(at);
+          const row = stored.liveAt(at);
           if (row && row.epoch < record.epoch) yield { queue: row.queue, n: 1 };
         }
       }
     },
     oldestDue: (now) => pending.oldestDue(now),
+
+    ...createLimits(claims, (at) => stored.liveAt(at)),
+    pendingIn: (queue) => tally.get(queue)?.get('pending') ?? 0,
 
     paused: () => paused,
     setPaused: (queue, on) => void (on ? paused.add(queue) : paused.delete(queue)),
@@ -149,25 +153,4 @@ export function createTables(): Tables {
       if (tombstones.size > bounds.tombstonesMax) tombstones.delete(tombstones.keys().next().value!);
     },
   };
-
-  function candidates(filter: JobFilter, beforeSeq: number): Iterable<Row> {
-    if (filter.ids === null) return stored.newestFirst(beforeSeq);
-    const rows = [...new Set(filter.ids)].map((id) => live.get(id) ?? finished.get(id));
-    return rows.filter((row): row is Row => row !== undefined && row.seq < beforeSeq).sort((a, b) => b.seq - a.seq);
-  }
-}
-
-function passes(row: Row, { states, types, queues, subject, key, source, before, after }: JobFilter): boolean {
-  const live = row.state === null;
-  if (
-    states !== null &&
-    !(live ? states.some((s) => s === 'pending' || s === 'processing' || s === 'expired') : states.includes(row.state!))
-  )
-    return false;
-  if (types !== null && !types.includes(row.type)) return false;
-  if (queues !== null && !queues.includes(row.queue)) return false;
-  if (subject !== null && row.subject !== subject) return false;
-  if (key !== null && row.key !== key) return false;
-  if (source !== null && row.source !== source) return false;
-  return (before === null || row.createdAt < before) && (after === null || row.createdAt > after);
 }

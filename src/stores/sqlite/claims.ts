@@ -6,7 +6,7 @@ import type { Session, StepPart } from './session.js';
 
 type Part = Pick<
   Tables,
-  'claim' | 'addClaim' | 'saveClaim' | 'dropClaim' | 'lapsedClaims' | 'claimOf' | 'stalledByQueue'
+  'claim' | 'claimsOf' | 'addClaim' | 'saveClaim' | 'dropClaim' | 'lapsedClaims' | 'claimOf' | 'stalledByQueue'
 >;
 
 export interface Claims extends Part, StepPart {
@@ -16,11 +16,12 @@ export interface Claims extends Part, StepPart {
 
 export function createClaims({ names, sql }: Session, live: Live): Claims {
   const table = names('claims');
-  const columns = 'epoch, owner, at, max_stalls, seqs, due_at, ahead, open';
+  const columns = 'epoch, owner, at, max_stalls, seqs, due_at, ahead, open, queues';
   const select = sql(`select ${columns} from ${table} where epoch = ?`);
   const lapsed = sql(`select ${columns} from ${table} where due_at <= ? order by due_at, epoch ${limited}`);
+  const ofOwner = sql(`select ${columns} from ${table} where owner = ? order by epoch`);
   const lists = sql(`select epoch, seqs from ${table} order by epoch`);
-  const insert = sql(`insert into ${table} (${columns}) values (?, ?, ?, ?, ?, ?, ?, ?)`);
+  const insert = sql(`insert into ${table} (${columns}) values (?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   const update = sql(`update ${table} set due_at = ?, ahead = ?, open = ? where epoch = ?`);
   const remove = sql(`delete from ${table} where epoch = ?`);
 
@@ -55,8 +56,9 @@ export function createClaims({ names, sql }: Session, live: Live): Claims {
     },
     claim,
     addClaim(record) {
-      const { epoch, owner, at, maxStalls, seqs, dueAt, ahead, open } = record;
-      insert.run(epoch, owner, at, maxStalls, JSON.stringify(seqs), dueAt, JSON.stringify(ahead), open);
+      const { epoch, owner, at, maxStalls, seqs, dueAt, ahead, open, queues } = record;
+      const [seqList, aheadList, queueList] = [seqs, ahead, queues].map((list) => JSON.stringify(list));
+      insert.run(epoch, owner, at, maxStalls, seqList!, dueAt, aheadList!, open, queueList!);
       records.set(epoch, record);
       holders = null;
     },
@@ -69,6 +71,7 @@ export function createClaims({ names, sql }: Session, live: Live): Claims {
       holders = null;
     },
     lapsedClaims: (now, limit) => lapsed.all(now, limit).map(recordIn),
+    claimsOf: (owner) => ofOwner.all(owner).map(recordIn),
     claimOf(row) {
       const epoch = holdersNow().get(row.seq);
       return epoch === undefined || epoch <= row.epoch ? undefined : claim(epoch);
@@ -82,7 +85,7 @@ export function createClaims({ names, sql }: Session, live: Live): Claims {
   };
 }
 
-function parse([epoch, owner, at, maxStalls, seqs, dueAt, ahead, open]: Values): ClaimRecord {
+function parse([epoch, owner, at, maxStalls, seqs, dueAt, ahead, open, queues]: Values): ClaimRecord {
   return {
     epoch: epoch as number,
     owner: owner as string,
@@ -92,6 +95,7 @@ function parse([epoch, owner, at, maxStalls, seqs, dueAt, ahead, open]: Values):
     dueAt: dueAt as number,
     ahead: listIn(ahead!),
     open: open as number,
+    queues: JSON.parse(queues as string) as string[],
   };
 }
 

@@ -17,7 +17,8 @@ export interface Connection {
   /** Of the file when it was opened. */
   readonly inode: number | null;
   readonly durability: Durability;
-  readonly line: Line;
+  /** Reads have a line of their own: a write that waits for another program's lock holds none of them up. */
+  readonly line: { readonly writing: Line; readonly reading: Line };
   readonly transactions: Transactions;
 }
 
@@ -34,13 +35,13 @@ export async function openFile(file: string, options: ConnectionOptions, system:
   const where = path === null ? 'The database in memory' : `The database ${path}`;
   const { DatabaseSync } = await loadDriver();
   if (path !== null) await createPrivately(path);
-  const line = createLine(where, options.lockWaitMs);
-  const db = await line.run(() => new DatabaseSync(path ?? inMemory), system);
+  const line = linesOf(where, options);
+  const db = await line.writing.run(() => new DatabaseSync(path ?? inMemory), system);
   try {
-    await line.run(() => configure(db, options), system);
+    await line.writing.run(() => configure(db, options), system);
     const durability = path === null ? 'process' : options.synchronous === 'full' ? 'fsync' : 'os';
     const inode = path === null ? null : (await stat(path)).ino;
-    return { db, where, path, inode, durability, line, transactions: createTransactions(db) };
+    return { db, where, path, inode, durability, line, transactions: createTransactions(db, where) };
   } catch (error) {
     db.close();
     throw error;
@@ -50,9 +51,13 @@ export async function openFile(file: string, options: ConnectionOptions, system:
 /** A connection that the caller has set up stays as it is. */
 export async function useGiven(db: SqliteDatabase, options: ConnectionOptions, system: System): Promise<Connection> {
   const where = 'The given SQLite connection';
-  const line = createLine(where, options.lockWaitMs);
-  const durability = await line.run(() => durabilityOf(db), system);
-  return { db, where, path: null, inode: null, durability, line, transactions: createTransactions(db) };
+  const line = linesOf(where, options);
+  const durability = await line.writing.run(() => durabilityOf(db), system);
+  return { db, where, path: null, inode: null, durability, line, transactions: createTransactions(db, where) };
+}
+
+function linesOf(where: string, { lockWaitMs }: ConnectionOptions): Connection['line'] {
+  return { writing: createLine(where, lockWaitMs), reading: createLine(where, lockWaitMs) };
 }
 
 function durabilityOf(db: SqliteDatabase): Durability {

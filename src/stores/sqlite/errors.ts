@@ -8,6 +8,7 @@ const result = {
   busy: 5,
   locked: 6,
   readonly: 8,
+  io: 10,
   corrupt: 11,
   full: 13,
   cantOpen: 14,
@@ -15,6 +16,9 @@ const result = {
   auth: 23,
   notADatabase: 26,
 } as const;
+
+/** Extended: SQLITE_BUSY_SNAPSHOT. */
+const busySnapshot = 517;
 
 export function resultCode(error: unknown): number | undefined {
   const code = (error as { errcode?: unknown } | null | undefined)?.errcode;
@@ -27,6 +31,21 @@ export function isBusy(error: unknown): boolean {
   if (code === result.busy || code === result.locked || code === result.protocol) return true;
   // The caller's own transaction on a connection that was given to us.
   return code === result.error && /within a transaction/.test(String((error as Error).message));
+}
+
+/** The transaction reads an older state than the last one written, so it can write no more. */
+export function isOldSnapshot(error: unknown): boolean {
+  return (error as { errcode?: unknown } | null | undefined)?.errcode === busySnapshot;
+}
+
+/**
+ * What a failed commit has left on the disk may come back when the log is next read from the start, after a crash.
+ * Until then nobody sees it. A full disk is told before the commit is marked, so there it is certain.
+ */
+export function unsureCommit(error: unknown, where: string): unknown {
+  if (resultCode(error) !== result.io) return error;
+  const message = `${where} failed while it was committed: whether it was stored is not known. Look before you repeat it.`;
+  return new LastoutError('RESULT_UNKNOWN', message, { sqliteCode: result.io }, error);
 }
 
 /** A table that is not there is how a new file shows itself. */

@@ -84,7 +84,7 @@ function createdIndex({ names }: Session): string {
 function createCountRules({ names, sql }: Session): { over(limit: number): number[] } {
   const table = names('done');
   const nextGroup = sql(
-    `select type, state from ${table} where keep_count is not null and (type, state) > (?, ?) ` +
+    `select type, state from ${table} where keep_count is not null and (type, state) >= (?, ? + 1) ` +
       'order by type, state limit 1',
   );
   const least = sql(`select min(keep_count) from ${table} where keep_count is not null and type = ? and state = ?`);

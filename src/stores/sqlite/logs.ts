@@ -1,11 +1,10 @@
 /** The bounded logs: events, log lines of jobs, tombstones. */
 import { LastoutError } from '../../core/errors.js';
 import type { EventRecord, LogLine } from '../../core/store.js';
+import { eventsIn, type Run, runsOf } from '../local/runs.js';
 import { bounds, type Row, type Tables } from '../local/tables.js';
 import { leavingNumber, leavingOf } from './rows.js';
 import type { Session, StepPart } from './session.js';
-
-type Event = Omit<EventRecord, 'cursor' | 'at'>;
 
 /** Trimming touches other pages than adding does, so it is done for several records at once. */
 const trimEvery = 64;
@@ -25,7 +24,7 @@ export function createEventLog({ names, sql }: Session): Pick<Tables, 'addEvents
 
   return {
     addEvents(at, events) {
-      const no = Number(insert.run(at, encodeEvents(events)).lastInsertRowid);
+      const no = Number(insert.run(at, JSON.stringify(runsOf(events))).lastInsertRowid);
       if (no % trimEvery !== 0) return;
       trimByCount.run(no - bounds.eventRecordsMax);
       trimByAge.run(at - bounds.eventAgeMs, no);
@@ -40,7 +39,7 @@ export function createEventLog({ names, sql }: Session): Pick<Tables, 'addEvents
       const events: EventRecord[] = [];
       for (let record = from.get(start.record); record && events.length < limit; ) {
         const [no, at, body] = record as [number, number, string];
-        const list = decodeEvents(body);
+        const list = eventsIn(JSON.parse(body) as Run[]);
         for (let i = no === start.record ? start.read : 0; i < list.length && events.length < limit; i++) {
           // After the last event of a record the cursor names the next one, so that a trimmed record is missed by nobody who read it.
           events.push({ ...list[i]!, at, cursor: i + 1 === list.length ? endOf(no) : `${no}.${i + 1}` });
@@ -60,38 +59,6 @@ function parseCursor(cursor: string): { readonly record: number; readonly read: 
   const match = /^(\d{1,15})\.(\d{1,9})$/.exec(cursor);
   if (!match) throw new LastoutError('INVALID_CURSOR', 'The cursor is not one that an event carried.');
   return { record: Math.max(1, Number(match[1])), read: Number(match[2]) };
-}
-
-/** Runs of events that differ only in their job are kept as one event and a list of ids: a step has up to thousands. */
-type Run = [event: Omit<Event, 'id'>, ids: string[] | null];
-
-function encodeEvents(events: readonly Event[]): string {
-  const runs: Run[] = [];
-  let last: Event | undefined;
-  for (const event of events) {
-    const { id, ...rest } = event;
-    const ids = runs.at(-1)?.[1];
-    if (id !== undefined && ids && last && isLike(event, last)) ids.push(id);
-    else runs.push([rest, id === undefined ? null : [id]]);
-    last = event;
-  }
-  return JSON.stringify(runs);
-}
-
-function isLike(a: Event, b: Event): boolean {
-  return (
-    a.name === b.name &&
-    a.type === b.type &&
-    a.queue === b.queue &&
-    a.subject === b.subject &&
-    a.attempt === b.attempt &&
-    a.error === undefined &&
-    b.error === undefined
-  );
-}
-
-function decodeEvents(body: string): Event[] {
-  return (JSON.parse(body) as Run[]).flatMap(([event, ids]) => (ids ? ids.map((id) => ({ ...event, id })) : [event]));
 }
 
 export interface LineLog extends Pick<Tables, 'addLines' | 'lines'>, StepPart {
@@ -149,11 +116,11 @@ export function createTombstones({ names, sql }: Session): Pick<Tables, 'tombsto
     tombstone(wanted) {
       const found = select.get(wanted);
       if (!found) return undefined;
-      const [id, at, type, inputPrint, epoch, left] = found as [string, number, string, string, number, number | null];
-      return { id, at, type, inputPrint, epoch, left: leavingOf(left) };
+      const [id, at, type, print, epoch, left] = found as [string, number, string, string, number, number | null];
+      return { id, at, type, print, epoch, left: leavingOf(left) };
     },
-    addTombstone({ id, at, type, inputPrint, epoch, left }) {
-      insert.run(id, at, type, inputPrint, epoch, leavingNumber(left));
+    addTombstone({ id, at, type, print, epoch, left }) {
+      insert.run(id, at, type, print, epoch, leavingNumber(left));
       added = true;
     },
     flush() {

@@ -4,8 +4,14 @@ import type { Values } from './driver.js';
 /** The next keys of a source after the given one (null: from its start), at most `size`, in order. */
 export type ReadPage = (after: Values | null, size: number) => readonly Values[];
 
+/** How many may be taken; several sources may share one. */
+export interface Room {
+  left: number;
+}
+
 interface Source {
   readonly read: ReadPage;
+  readonly room: Room;
   page: readonly Values[];
   at: number;
   size: number;
@@ -15,9 +21,14 @@ export function mergePages(
   reads: readonly ReadPage[],
   order: (a: Values, b: Values) => number,
   limit: number,
+  rooms: readonly (Room | undefined)[] = [],
 ): Values[] {
-  const size = Math.ceil(limit / Math.max(1, reads.length)) + 1;
-  let sources: Source[] = reads.map((read) => ({ read, page: read(null, size), at: 0, size }));
+  const evenly = Math.ceil(limit / Math.max(1, reads.length)) + 1;
+  let sources: Source[] = reads.map((read, index) => {
+    const room = rooms[index] ?? { left: limit };
+    const size = Math.min(evenly, room.left);
+    return { read, room, page: read(null, size), at: 0, size };
+  });
   const merged: Values[] = [];
   while (merged.length < limit) {
     sources = sources.filter(hasNext);
@@ -25,12 +36,14 @@ export function mergePages(
     if (!best) break;
     merged.push(best.page[best.at]!);
     best.at += 1;
+    best.room.left -= 1;
   }
   return merged;
 }
 
 /** Reads on where a page is used up; a short page was the last one. */
 function hasNext(source: Source): boolean {
+  if (source.room.left === 0) return false;
   if (source.at < source.page.length) return true;
   if (source.page.length < source.size) return false;
   const last = source.page.at(-1)!;

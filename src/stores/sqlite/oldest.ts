@@ -4,10 +4,11 @@ import type { Session } from './session.js';
 
 export function createOldestDue({ names, sql }: Session): Pick<Tables, 'oldestDue'> {
   const table = names('pending');
-  // One seek per type, queue and priority: within a group the table is in the order of due_at.
+  // One seek per type, queue and priority: within a group the table is in the order of due_at. Not `> (?, ?, ?)`: SQLite
+  // would seek to the first equal row and pass over all of them.
   const nextHead = [Place.ready, Place.behind].map((place) =>
     sql(
-      `select type, queue, priority, due_at from ${table} where place = ${place} and (type, queue, priority) > (?, ?, ?) ` +
+      `select type, queue, priority, due_at from ${table} where place = ${place} and (type, queue, priority) >= (?, ?, ? + 1) ` +
         'and (expires_at is null or expires_at > ?) order by type, queue, priority, due_at limit 1',
     ),
   );
@@ -22,7 +23,7 @@ export function createOldestDue({ names, sql }: Session): Pick<Tables, 'oldestDu
       const see = (queue: string, dueAt: number): void =>
         void oldest.set(queue, Math.min(dueAt, oldest.get(queue) ?? dueAt));
       for (const next of nextHead) {
-        let head = next.get('', '', 0, now);
+        let head = next.get('', '', Number.MIN_SAFE_INTEGER, now);
         while (head) {
           const [type, queue, priority, dueAt] = head as [string, string, number, number];
           see(queue, dueAt);

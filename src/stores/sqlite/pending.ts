@@ -1,6 +1,6 @@
 /** The three places of pending jobs, and the turns of exclusive keys. */
 import type { ClaimRequest } from '../../core/store.js';
-import { Place, type Row, type Tables } from '../local/tables.js';
+import { Place, queuesAwake, type Row, type Tables } from '../local/tables.js';
 import { limited, type Values } from './driver.js';
 import type { Live } from './live.js';
 import { mergePages } from './merge.js';
@@ -27,7 +27,7 @@ type Part = Pick<
 
 export interface Pending extends Part {
   /** Whether no job is ready in these lanes. */
-  nothingReady(request: ClaimRequest, paused: ReadonlySet<string>): boolean;
+  nothingReady(request: ClaimRequest, paused: ReadonlySet<string>, room: ReadonlyMap<string, number>): boolean;
   /** Numbers of the pending rows past their expiresAt. */
   expiredSeqs(now: number): number[];
 }
@@ -93,7 +93,7 @@ export function createPending(session: Session, live: Live): Pending {
       remove[row.place]?.run(row.type, row.queue, priority, dueAt, row.seq);
       row.place = Place.claimed;
     },
-    ready: (types, queues, paused, limit) => lanes.read(lanes.of(types, queues, paused), limit, live),
+    ready: (types, queues, room, limit) => lanes.read(lanes.of(types, queues, room), room, limit, live),
     due: (now, limit) => due.all(now, limit).map((values) => session.live(values)),
     nextDueAt: () => (nextDue.get()?.[0] ?? null) as number | null,
     expired: (now, limit) => expired.all(now, limit).map((values) => session.live(values)),
@@ -108,7 +108,7 @@ export function createPending(session: Session, live: Live): Pending {
         yield { queue: queue as string, expired: 0, expiredLater: 0, due: n as number };
       }
     },
-    nothingReady: ({ types, queues }, paused) => paused.has('*') || lanes.empty(types, queues, paused),
+    nothingReady: ({ types, queues }, paused, room) => lanes.empty(types, queuesAwake(queues, paused), room),
   };
 }
 
@@ -137,34 +137,37 @@ function createLanes(session: Session) {
   function* of(
     types: readonly string[],
     queues: readonly string[] | null,
-    paused: ReadonlySet<string>,
+    room: ReadonlyMap<string, number>,
   ): Generator<Lane> {
     for (const type of new Set(types)) {
       for (const queue of queues === null ? queuesOf(type) : new Set(queues)) {
-        if (!paused.has(queue)) yield { type, queue };
+        if (room.get(queue) !== 0) yield { type, queue };
       }
     }
   }
 
   return {
     of,
-    empty(types: readonly string[], queues: readonly string[] | null, paused: ReadonlySet<string>): boolean {
-      for (const { type, queue } of of(types, queues, paused))
-        if (queues === null || any.get(type, queue)) return false;
+    empty(types: readonly string[], queues: readonly string[] | null, room: ReadonlyMap<string, number>): boolean {
+      for (const { type, queue } of of(types, queues, room)) if (queues === null || any.get(type, queue)) return false;
       return true;
     },
     /** The first rows of all these lanes together. */
-    read(lanes: Iterable<Lane>, limit: number, live: Live): Row[] {
+    read(lanes: Iterable<Lane>, room: ReadonlyMap<string, number>, limit: number, live: Live): Row[] {
       const list = [...lanes];
       if (list.length <= 1) {
         const [only] = list;
-        return only ? pageOfRows.all(only.type, only.queue, limit).map((values) => session.live(values)) : [];
+        if (!only) return [];
+        const most = Math.min(limit, room.get(only.queue) ?? limit);
+        return pageOfRows.all(only.type, only.queue, most).map((values) => session.live(values));
       }
+      const left = new Map([...room].map(([queue, n]) => [queue, { left: n }]));
+      const rooms = list.map(({ queue }) => left.get(queue));
       const pages = list.map(({ type, queue }) => (after: Values | null, size: number) => {
         const [priority, dueAt, seq] = after ?? [Number.MIN_SAFE_INTEGER, 0, 0];
         return page.all(type, queue, priority!, dueAt!, seq!, size);
       });
-      const seqs = mergePages(pages, inOrder, limit).map((values) => values[2] as number);
+      const seqs = mergePages(pages, inOrder, limit, rooms).map((values) => values[2] as number);
       const found = new Map(live.many(seqs).map((row) => [row.seq, row]));
       return seqs.map((seq) => found.get(seq)!);
     },

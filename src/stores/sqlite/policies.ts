@@ -50,6 +50,7 @@ export function createPolicies(sql: Session['sql'], names: Session['names'], cou
       drawn = false;
       deltas.clear();
     },
+    forget: forgetAll,
     bodyOf,
     use(body) {
       let no = numbers.get(body) ?? (selectNo.get(body)?.[0] as number | undefined);

@@ -69,6 +69,7 @@ type Rest = {
     | 'exclusiveKey'
     | 'metadata'
     | 'retryOf'
+    | 'print'
     | 'expiresAt'
     | 'startedAt'
     | 'attempts'
@@ -80,6 +81,7 @@ type Rest = {
     | 'cancelReason'
     | 'againAt'
     | 'progress'
+    | 'memo'
     | 'error']?: Row[K];
 };
 
@@ -89,11 +91,13 @@ const nullable = [
   'exclusiveKey',
   'metadata',
   'retryOf',
+  'print',
   'expiresAt',
   'cancelAt',
   'cancelReason',
   'againAt',
   'progress',
+  'memo',
   'error',
 ] as const;
 
@@ -160,6 +164,7 @@ function rowOf(values: Values, rest: Rest, policy: string, place: Place): Row {
     policy,
     input: values[9] as string,
     retryOf: rest.retryOf ?? null,
+    print: rest.print ?? null,
     place,
     priority: values[4] as number,
     dueAt: values[5] as number,
@@ -174,6 +179,7 @@ function rowOf(values: Values, rest: Rest, policy: string, place: Place): Row {
     cancelReason: rest.cancelReason ?? null,
     againAt: rest.againAt ?? null,
     progress: rest.progress ?? null,
+    memo: rest.memo ?? null,
     error: rest.error ?? null,
     state: null,
     completedAt: null,

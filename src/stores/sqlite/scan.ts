@@ -1,9 +1,11 @@
 /**
  * Find: live and finished rows that pass a filter, newest first. The statement is put together from fixed fragments;
  * every value is a parameter. Each table is read through one leading condition that an index serves in the order of
- * seq; the other conditions are marked with `+`, so that the planner does not choose among them.
+ * seq. The other conditions are asked of each row that is read so, in the list of results, where they cannot make SQLite
+ * read on by itself: how many rows are looked at is decided here.
  */
 import { type FinishedState, finishedStates } from '../../core/job.js';
+import { systemQueue } from '../../core/names.js';
 import type { JobFilter } from '../../core/store.js';
 import type { Row, Tables } from '../local/tables.js';
 import { limited, type Value, type Values } from './driver.js';
@@ -22,7 +24,7 @@ export interface ScanSources {
   /** Numbers of rows that a claim names. */
   heldSeqs(): Iterable<number>;
   /** Numbers of pending rows that are past their ttl. */
-  expiredSeqs(): readonly number[];
+  expiredSeqs(now: number): readonly number[];
 }
 
 /** A filter with more names than this is checked row by row: a reader per name would read too much ahead. */
@@ -32,53 +34,73 @@ export function createScan({ names, sql }: Session, sources: ScanSources): Pick<
   const live = names('jobs');
   const done = names('done');
 
-  const reader =
-    (table: string, conditions: readonly Condition[]): ReadPage =>
-    (after, size) => {
-      const texts = conditions.map(({ text }) => text);
-      const statement = sql(`select seq from ${table} where ${texts.join(' and ')} order by seq desc ${limited}`);
-      const values = conditions.flatMap((condition) => condition.values);
-      // The bound of the first page is the last condition; later pages go on from their key.
-      if (after) values[values.length - 1] = after[0]!;
-      return statement.all(...values, size);
-    };
+  /** Pages of `[seq, whether it passes]`. */
+  const reader = (table: string, lead: readonly Condition[], rest: readonly Condition[], below: number): ReadPage => {
+    const passes = rest.length === 0 ? '1' : textOf(rest);
+    const bounded = textOf([...lead, { text: 'seq < ?', values: [] }]);
+    const statement = sql(
+      `select seq, ${passes} as passes from ${table} where ${bounded} order by seq desc ${limited}`,
+    );
+    const values = [...rest, ...lead].flatMap((condition) => condition.values);
+    return (after, size) => statement.all(...values, after ? after[0]! : below, size);
+  };
 
-  function liveReaders(filter: JobFilter, below: Condition): ReadPage[] {
+  function liveReaders(filter: JobFilter, below: number, now: number): ReadPage[] {
     const wanted = liveStates(filter);
     if (wanted === 'none') return [];
-    const chosen = wanted === 'all' ? [] : [oneOf('seq', candidates(filter))];
+    const chosen = wanted === 'all' ? [] : [oneOf('seq', candidates(filter, now))];
     const leads: Lead[] = wanted === 'all' ? leadsOf(filter) : [{ conditions: [], settles: [] }];
     return leads.map(({ conditions, settles }) =>
-      reader(live, [...conditions, ...chosen, ...others(filter, settles), below]),
+      reader(live, [...conditions, ...chosen], others(filter, settles), below),
     );
   }
-  function candidates({ states }: JobFilter): number[] {
+  function candidates({ states }: JobFilter, now: number): number[] {
     const held = states!.includes('processing') ? sources.heldSeqs() : [];
-    const expired = states!.includes('expired') ? sources.expiredSeqs() : [];
+    const expired = states!.includes('expired') ? sources.expiredSeqs(now) : [];
     return [...held, ...expired];
   }
-  function doneReaders(filter: JobFilter, below: Condition): ReadPage[] {
+  function doneReaders(filter: JobFilter, below: number): ReadPage[] {
     const states = filter.states?.filter(isFinished) ?? null;
     if (states?.length === 0) return [];
     return doneLeadsOf(filter, states).map(({ conditions, settles }) => {
-      const state = states === null || settles.includes('states') ? [] : [oneOf('+state', states.map(stateNumber))];
-      return reader(done, [...conditions, ...state, ...others(filter, settles), below]);
+      const state = states === null || settles.includes('states') ? [] : [oneOf('state', states.map(stateNumber))];
+      return reader(done, conditions, [...state, ...others(filter, settles)], below);
     });
   }
 
+  function rowsOf(seqs: readonly number[], filter: JobFilter): Row[] {
+    if (seqs.length === 0) return [];
+    const found = new Map<number, Row>();
+    if (liveStates(filter) !== 'none') for (const row of sources.live(seqs)) found.set(row.seq, row);
+    if (found.size < seqs.length) for (const row of sources.finished(seqs)) found.set(row.seq, row);
+    return seqs.map((seq) => found.get(seq)!);
+  }
+
   return {
-    scan(filter, beforeSeq, limit) {
-      const below: Condition = { text: 'seq < ?', values: [beforeSeq] };
-      const inLive = liveReaders(filter, below);
-      const readers = [...inLive, ...doneReaders(filter, below)];
-      const seqs = mergePages(readers, newestFirst, limit).map(([seq]) => seq as number);
-      if (seqs.length === 0) return [];
-      const found = new Map<number, Row>();
-      if (inLive.length > 0) for (const row of sources.live(seqs)) found.set(row.seq, row);
-      if (found.size < seqs.length) for (const row of sources.finished(seqs)) found.set(row.seq, row);
-      return seqs.map((seq) => found.get(seq)!);
+    scan({ filter, before, limit, examinedMax, now }) {
+      const seqs: number[] = [];
+      let examined = 0;
+      let next: number | null = before;
+      // The first look suffices where most rows pass; where few do, the looks get longer.
+      for (let size = limit; next !== null && seqs.length < limit && examined < examinedMax; size *= 2) {
+        const asked = Math.min(size, examinedMax - examined);
+        const readers = [...liveReaders(filter, next, now), ...doneReaders(filter, next)];
+        const looked = mergePages(readers, newestFirst, asked);
+        if (looked.length < asked) next = null;
+        for (const [seq, passes] of looked) {
+          examined += 1;
+          if (passes) seqs.push(seq as number);
+          if (next !== null || seqs.length === limit) next = seq as number;
+          if (seqs.length === limit) break;
+        }
+      }
+      return { rows: rowsOf(seqs, filter), examined, next };
     },
   };
+}
+
+function textOf(conditions: readonly Condition[]): string {
+  return conditions.map(({ text }) => text).join(' and ');
 }
 
 /** A pending row past its ttl reads as expired, so live rows count for that state too. */
@@ -125,14 +147,15 @@ function doneLeadsOf(filter: JobFilter, states: readonly FinishedState[] | null)
 function others(filter: JobFilter, settled: readonly (keyof JobFilter)[]): Condition[] {
   const { ids, types, queues, subject, key, source, before, after } = filter;
   const conditions: Condition[] = [];
-  if (ids !== null && !settled.includes('ids')) conditions.push(oneOf('+id', ids));
-  if (types !== null && !settled.includes('types')) conditions.push(oneOf('+type', types));
-  if (queues !== null) conditions.push(oneOf('+queue', queues));
-  if (subject !== null && !settled.includes('subject')) conditions.push(equal('+subject', subject));
-  if (key !== null && !settled.includes('key')) conditions.push(equal('+key', key));
-  if (source !== null) conditions.push(equal('+source', source));
-  if (before !== null) conditions.push({ text: '+created_at < ?', values: [before] });
-  if (after !== null) conditions.push({ text: '+created_at > ?', values: [after] });
+  if (ids !== null && !settled.includes('ids')) conditions.push(oneOf('id', ids));
+  if (types !== null && !settled.includes('types')) conditions.push(oneOf('type', types));
+  if (queues !== null) conditions.push(oneOf('queue', queues));
+  if (!filter.system) conditions.push({ text: 'queue <> ?', values: [systemQueue] });
+  if (subject !== null && !settled.includes('subject')) conditions.push(equal('subject', subject));
+  if (key !== null && !settled.includes('key')) conditions.push(equal('key', key));
+  if (source !== null) conditions.push(equal('source', source));
+  if (before !== null) conditions.push({ text: 'created_at < ?', values: [before] });
+  if (after !== null) conditions.push({ text: 'created_at > ?', values: [after] });
   return conditions;
 }
 

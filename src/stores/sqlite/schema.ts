@@ -40,9 +40,10 @@ const first = (n: Names): string => `
 
   create table ${n('claims')} (
     epoch integer primary key, owner text not null, at integer not null, max_stalls integer not null,
-    seqs text not null, due_at integer not null, ahead text not null, open integer not null
+    seqs text not null, due_at integer not null, ahead text not null, open integer not null, queues text not null
   ) strict;
   create index ${n('claims_due')} on ${n('claims')} (due_at, epoch);
+  create index ${n('claims_owner')} on ${n('claims')} (owner, epoch);
 
   create table ${n('done')} (
     seq integer primary key, id text not null, type text not null, queue text not null,
@@ -74,6 +75,9 @@ const first = (n: Names): string => `
     epoch integer not null, "left" integer
   ) strict;
   create table ${n('queues')} (name text primary key) strict, without rowid;
+  create table ${n('limits')} (
+    queue text primary key, max_pending integer, concurrency integer, rate_max integer, rate_per_ms integer, starts text
+  ) strict, without rowid;
   create table ${n('policies')} (no integer primary key, body text not null) strict;
   create index ${n('policies_body')} on ${n('policies')} (body);
 `;

@@ -23,6 +23,8 @@ export interface StepPart {
   begin(): void;
   /** The step ends: write what was gathered. */
   flush?(): void;
+  /** What it knows beyond one step may not be true any more. */
+  forget?(): void;
 }
 
 export interface Session {

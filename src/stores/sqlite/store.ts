@@ -4,11 +4,12 @@ import { show } from '../../core/duration.js';
 import { LastoutError } from '../../core/errors.js';
 import type { ClaimRequest, Hint, StoreContext, StoreFactory } from '../../core/store.js';
 import { refuseUnknown } from '../../core/unknown-option.js';
-import { type LocalEngine, localStore } from '../local/store.js';
+import { type LocalEngine, openLocal } from '../local/store.js';
 import type { Transact } from '../local/tables.js';
 import { type Connection, type ConnectionOptions, openFile, useGiven } from './connection.js';
 import { type SqliteDatabase, single } from './driver.js';
 import { isBusy, translate } from './errors.js';
+import { createInside, type Inside } from './inside.js';
 import { migrate } from './schema.js';
 import { createTables, type SqliteTables } from './tables.js';
 import { busyTimeoutMs } from './transact.js';
@@ -22,7 +23,7 @@ export type SqliteSource =
 export interface SqliteOptions {
   /** `full` (the default) survives power loss; `normal` is faster and may then lose the last moments. */
   readonly synchronous?: 'full' | 'normal';
-  /** How long a call waits while another process holds the lock, in milliseconds; 10,000 unless given. */
+  /** How long a call waits while another process holds the lock, in milliseconds; 10,000 unless given, 14,000 at most. */
   readonly lockWaitMs?: number;
 }
 
@@ -59,7 +60,7 @@ export function sqliteStore(source: SqliteSource, options: SqliteOptions = {}): 
       try {
         const opening = namespaces.get(context.namespace) ?? openNamespace(connection, context);
         namespaces.set(context.namespace, opening);
-        return localStore(engineOf(connection, await opening, context, release), context);
+        return await openLocal(engineOf(connection, await opening, context, release), context);
       } catch (error) {
         namespaces.delete(context.namespace);
         await release();
@@ -96,6 +97,7 @@ interface Shared {
 /** The tables of a namespace, and who listens to them in this process. */
 interface Namespace {
   readonly tables: SqliteTables;
+  readonly inside: Inside;
   readonly listeners: Set<(hint: Hint) => void>;
 }
 
@@ -107,15 +109,17 @@ async function connect(source: SqliteSource, settings: ConnectionOptions, contex
 }
 
 function openNamespace({ db, where, line }: Connection, { namespace, system }: StoreContext): Promise<Namespace> {
-  return line.run(() => {
+  return line.writing.run(() => {
     migrate(db, namespace, where);
-    return { tables: createTables(db, namespace, system.now), listeners: new Set() };
+    const tablesOn = (on: SqliteDatabase): SqliteTables => createTables(on, namespace);
+    const tables = tablesOn(db);
+    return { tables, inside: createInside({ db, where, namespace, tables, tablesOn }), listeners: new Set() };
   }, system);
 }
 
 function engineOf(
   connection: Connection,
-  { tables, listeners }: Namespace,
+  { tables, inside, listeners }: Namespace,
   { system }: StoreContext,
   release: () => Promise<void>,
 ): LocalEngine {
@@ -125,7 +129,7 @@ function engineOf(
   const step =
     (kind: 'writing' | 'reading'): Transact =>
     (work) =>
-      line.run(() => {
+      line[kind].run(() => {
         if (closed) throw new LastoutError('CLOSED', 'The store is closed.');
         return transactions[kind](tables, () => work(tables));
       }, system);
@@ -135,6 +139,10 @@ function engineOf(
     durability: connection.durability,
     transact: step('writing'),
     reading: step('reading'),
+    inside(tx, work) {
+      if (closed) throw new LastoutError('CLOSED', 'The store is closed.');
+      return inside(tx, work);
+    },
     listeners,
     quiet(request: ClaimRequest, now: number) {
       if (closed) return null;

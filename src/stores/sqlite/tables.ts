@@ -1,9 +1,12 @@
 /** The tables in an SQLite database. Writes go through at once; counts and numbers are written at the end of a step. */
 import type { ClaimRequest } from '../../core/store.js';
+import { type Allowance, allowancesOf, earlier, firstOpening, roomIn } from '../local/limits.js';
 import type { Tables, TallyState } from '../local/tables.js';
 import { createClaims } from './claims.js';
 import type { SqliteDatabase } from './driver.js';
+import { createDueCount } from './due.js';
 import { createFinished } from './finished.js';
+import { createLimits } from './limits.js';
 import { createLive } from './live.js';
 import { createEventLog, createLineLog, createTombstones } from './logs.js';
 import { createPending, type Pending } from './pending.js';
@@ -16,11 +19,13 @@ export interface SqliteTables extends Tables {
   begin(): void;
   /** Writes what was gathered, before the commit. */
   flush(): void;
+  /** After a step whose commit is not ours to see: everything is forgotten. */
+  forget(): void;
   /** Null when a claim would find something to do. */
   quiet(request: ClaimRequest, now: number): { readonly nextDueAt: number | null } | null;
 }
 
-export function createTables(db: SqliteDatabase, namespace: string, now: () => number): SqliteTables {
+export function createTables(db: SqliteDatabase, namespace: string): SqliteTables {
   const session = createSession(db, namesOf(namespace));
   const live = createLive(session);
   const pending = createPending(session, live);
@@ -28,13 +33,14 @@ export function createTables(db: SqliteDatabase, namespace: string, now: () => n
   const lineLog = createLineLog(session);
   const tombstones = createTombstones(session);
   const pauses = createPauses(session);
-  const quiet = createQuiet(session, pending, pauses);
+  const limits = createLimits(session);
+  const quiet = createQuiet(session, pending, pauses, limits);
   const finished = createFinished(session, live, (row) => lineLog.drop(row));
   const { scan } = createScan(session, {
     live: (seqs) => live.many(seqs),
     finished: (seqs) => finished.many(seqs),
     heldSeqs: () => claims.heldSeqs(),
-    expiredSeqs: () => pending.expiredSeqs(now()),
+    expiredSeqs: (now) => pending.expiredSeqs(now),
   });
   const parts: readonly StepPart[] = [claims, lineLog, tombstones, ...session.parts];
 
@@ -44,7 +50,10 @@ export function createTables(db: SqliteDatabase, namespace: string, now: () => n
     ...claims,
     ...finished,
     ...pauses,
+    ...limits,
+    ...createDueCount(session),
     ...createTally(session),
+    ...createKnownIds(session),
     ...createEventLog(session),
     nextSeq: () => session.counts.advance('seq', 1),
     nextEpoch: () => session.counts.advance('epoch', 1),
@@ -59,30 +68,54 @@ export function createTables(db: SqliteDatabase, namespace: string, now: () => n
     flush() {
       for (const part of parts) part.flush?.();
     },
+    forget() {
+      for (const part of parts) {
+        part.begin();
+        part.forget?.();
+      }
+    },
     quiet: (request, at) => quiet.look(request, at),
   };
 }
 
+function createKnownIds({ names, sql }: Session): Pick<Tables, 'isKnown'> {
+  const among = (table: string): string => `exists (select 1 from ${names(table)} where id = ?1)`;
+  const select = sql(`select ${['jobs', 'done', 'tombs'].map(among).join(' or ')} as known`);
+  return { isKnown: (id) => select.get(id)?.[0] === 1 };
+}
+
 /** An idle worker asks often: one statement for everything but the lanes, outside of any transaction. */
-function createQuiet({ names, sql }: Session, pending: Pending, pauses: Pick<Tables, 'paused'>) {
+function createQuiet(
+  { names, sql }: Session,
+  pending: Pending,
+  pauses: Pick<Tables, 'paused'>,
+  limits: Pick<Tables, 'limits' | 'running' | 'starts'>,
+) {
   const table = names('pending');
   const deadlines = sql(
     `select exists (select 1 from ${names('claims')} where due_at <= ?), ` +
       `exists (select 1 from ${table} indexed by ${names('pending_expiry')} where expires_at <= ?), ` +
       `(select due_at from ${table} indexed by ${names('pending_later')} where place = 1 order by due_at limit 1), ` +
-      `exists (select 1 from ${names('queues')})`,
+      `exists (select 1 from ${names('queues')}), exists (select 1 from ${names('limits')})`,
   );
-  const none: ReadonlySet<string> = new Set();
+  const unpaused: ReadonlySet<string> = new Set();
+  const unlimited: ReadonlyMap<string, Allowance> = new Map();
   return {
     look(request: ClaimRequest, now: number): { readonly nextDueAt: number | null } | null {
-      const [lapsed, expired, nextDueAt, anyPaused] = deadlines.get(now, now) as [
+      const [lapsed, expired, nextDueAt, anyPaused, anyLimits] = deadlines.get(now, now) as [
         number,
         number,
         number | null,
         number,
+        number,
       ];
       if (lapsed || expired || (nextDueAt !== null && nextDueAt <= now)) return null;
-      return pending.nothingReady(request, anyPaused ? pauses.paused() : none) ? { nextDueAt } : null;
+      const paused = anyPaused ? pauses.paused() : unpaused;
+      const allowances = anyLimits ? allowancesOf(limits, now, request.queues) : unlimited;
+      if (!pending.nothingReady(request, paused, roomIn(paused, allowances))) return null;
+      // Starts in the future are dated anew by the claim itself.
+      if ([...allowances.values()].some(({ redated }) => redated)) return null;
+      return { nextDueAt: earlier(nextDueAt, firstOpening(allowances)) };
     },
   };
 }

@@ -1,12 +1,15 @@
 /** Steps as transactions: taken at once where nobody is in the way, else waited for without stopping the process. */
 import { LastoutError } from '../../core/errors.js';
+import { defaults } from '../../core/policy.js';
 import { pause, type System } from '../../core/system.js';
 import { prepare, rollBack, type SqliteDatabase } from './driver.js';
-import { isBusy, translate } from './errors.js';
+import { isBusy, translate, unsureCommit } from './errors.js';
 
 /** The synchronous part of a wait: heartbeats stand still meanwhile. */
 export const busyTimeoutMs = 5;
 const waitMs = { least: 2, most: 25 } as const;
+/** Nothing is tried after this: the caller is about to be told that the outcome is unknown, and must not be wrong later. */
+const lockWaitMaxMs = defaults.storeCallMs - 1_000;
 
 /** Tries until it is not busy any more, in the order of the calls, or until the deadline. */
 export interface Line {
@@ -14,17 +17,20 @@ export interface Line {
 }
 
 export function createLine(where: string, deadlineMs: number): Line {
+  const mostMs = Math.min(deadlineMs, lockWaitMaxMs);
   let waiting = 0;
   let last: Promise<unknown> = Promise.resolve();
 
   async function persist<T>(attempt: () => T, system: System, startedAt: number, isFirst: boolean): Promise<T> {
+    const waited = (): number => system.monotonic() - startedAt;
     if (isFirst) await waitABit(system);
     for (;;) {
+      if (waited() > lockWaitMaxMs) throw stillBusy(where, mostMs);
       try {
         return attempt();
       } catch (error) {
         if (!isBusy(error)) throw translate(error, where);
-        if (system.monotonic() - startedAt >= deadlineMs) throw stillBusy(where, deadlineMs, error);
+        if (waited() >= mostMs) throw stillBusy(where, mostMs, error);
       }
       await waitABit(system);
     }
@@ -52,7 +58,7 @@ export function createLine(where: string, deadlineMs: number): Line {
   };
 }
 
-function stillBusy(where: string, deadlineMs: number, cause: unknown): LastoutError {
+function stillBusy(where: string, deadlineMs: number, cause?: unknown): LastoutError {
   const message =
     `${where} was locked by another transaction for ${deadlineMs} ms. Nothing was written; ` +
     'look for a program that holds a write transaction open.';
@@ -76,7 +82,7 @@ export interface Transactions {
   reading<T>(frame: StepFrame, work: () => T): T;
 }
 
-export function createTransactions(db: SqliteDatabase): Transactions {
+export function createTransactions(db: SqliteDatabase, where: string): Transactions {
   const begin = { writing: prepare(db, 'begin immediate'), reading: prepare(db, 'begin') };
   const commit = prepare(db, 'commit');
 
@@ -86,11 +92,18 @@ export function createTransactions(db: SqliteDatabase): Transactions {
       frame.begin();
       const value = work();
       frame.flush();
-      commit.run();
+      commitNow(kind);
       return value;
     } catch (error) {
       rollBack(db);
       throw error;
+    }
+  }
+  function commitNow(kind: 'writing' | 'reading'): void {
+    try {
+      commit.run();
+    } catch (error) {
+      throw kind === 'writing' ? unsureCommit(error, where) : error;
     }
   }
   return {

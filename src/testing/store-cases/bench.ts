@@ -3,7 +3,9 @@ import { noFilter } from '../../core/store.js';
 import assert from 'node:assert/strict';
 import type { Ending } from '../../core/ending.js';
 import type { JobError } from '../../core/job.js';
+import type { QueueLimits } from '../../core/limits.js';
 import type { CleanupPolicy, StoredPolicy } from '../../core/policy.js';
+import { printIn } from '../../core/print.js';
 import type {
   Claimed,
   ClaimRequest,
@@ -35,9 +37,10 @@ let made = 0;
 
 export function newJob({ delay = 0, given = false, policy = {}, ...sketch }: JobSketch = {}): NewJob {
   made += 1;
-  return {
+  const job: NewJob = {
     id: `job-${made}`,
     idGiven: given,
+    print: null,
     type: 'mail',
     queue: 'default',
     priority: 0,
@@ -54,6 +57,7 @@ export function newJob({ delay = 0, given = false, policy = {}, ...sketch }: Job
     input: '{"to":"ann"}',
     ...sketch,
   };
+  return given ? { ...job, print: printIn(job) } : job;
 }
 
 export function claim(store: Store, request: Partial<ClaimRequest> = {}): Promise<Claimed> {
@@ -78,7 +82,7 @@ export const ending = {
   }),
   exhaust: (error: JobError = { message: 'broken' }): Ending => ({ kind: 'exhaust', error: JSON.stringify(error) }),
   fail: (error: JobError = { message: 'hopeless' }): Ending => ({ kind: 'fail', error: JSON.stringify(error) }),
-  snooze: (inMs: number): Ending => ({ kind: 'snooze', inMs }),
+  snooze: (inMs: number): Ending => ({ kind: 'snooze', when: { inMs } }),
   cancel: (message = 'not needed'): Ending => ({
     kind: 'cancel',
     error: JSON.stringify({ message, code: 'CANCELLED' }),
@@ -103,7 +107,9 @@ export interface Hold {
   readonly owner: string;
 }
 
-export interface Bench extends Pick<StoreHarness, 'store' | 'advance' | 'now'> {
+export interface Bench extends Pick<StoreHarness, 'store' | 'advance' | 'now' | 'begin'> {
+  /** Opens the jobs once more with limits; those left out are none. */
+  limit(queues: { readonly [queue: string]: Partial<QueueLimits> }): Promise<Store>;
   /** Inserts one job that nothing stands in the way of. */
   add(sketch?: JobSketch): Promise<string>;
   insert(...sketches: JobSketch[]): Promise<readonly Inserted[]>;
@@ -138,11 +144,16 @@ export function storeCase(name: string, run: (bench: Bench) => Promise<void>): S
   return { name, run: (harness) => run(benchOn(harness)) };
 }
 
-function benchOn({ store, advance, now }: StoreHarness): Bench {
+function benchOn({ store, advance, now, begin, open }: StoreHarness): Bench {
   const bench: Bench = {
     store,
     advance,
     now,
+    limit(queues) {
+      const none: QueueLimits = { maxPending: null, concurrency: null, rate: null };
+      return open(new Map(Object.entries(queues).map(([queue, limits]) => [queue, { ...none, ...limits }])));
+    },
+    ...(begin && { begin }),
     ...inserting(store),
     ...claiming(store, advance),
     ...reading(store),
@@ -275,6 +286,9 @@ const noTally: Omit<QueueTally, 'queue'> = {
   expired: 0,
   paused: false,
   oldestDueAgeMs: null,
+  blockedBy: null,
+  blockedUntil: null,
+  full: false,
 };
 
 function moving(store: Store): Pick<Bench, 'move' | 'cancel' | 'remove' | 'reschedule'> {

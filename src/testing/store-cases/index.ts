@@ -1,28 +1,38 @@
 /** The rules a store must keep: one case each, for any engine, in any test runner. */
 import { aheadCases } from './ahead.js';
 import { claimCases } from './claim.js';
+import { codedCases } from './coded.js';
 import { deduplicateCases } from './deduplicate.js';
+import { dueCases } from './due.js';
 import { eventCases } from './events.js';
 import { exclusiveCases } from './exclusive.js';
 import { fenceCases } from './fence.js';
+import { fullCases } from './full.js';
 import type { StoreCase } from './harness.js';
 import { insertCases } from './insert.js';
 import { lapseCases } from './lapse.js';
+import { limitCases } from './limits.js';
 import { moveCases } from './move.js';
 import { noteCases } from './note.js';
 import { pauseCases } from './pause.js';
+import { printCases } from './print.js';
 import { readCases } from './read.js';
 import { settleCases } from './settle.js';
 import { slotCases } from './slot.js';
+import { successorCases } from './successors.js';
 import { sweepCases } from './sweep.js';
 import { tallyCases } from './tally.js';
+import { transactionCases } from './transaction.js';
+import { unknownCases } from './unknown.js';
 
 export type { StoreCase, StoreHarness } from './harness.js';
 
 export const storeCases: readonly StoreCase[] = [
   ...insertCases,
+  ...printCases,
   ...deduplicateCases,
   ...slotCases,
+  ...successorCases,
   ...claimCases,
   ...aheadCases,
   ...exclusiveCases,
@@ -33,7 +43,13 @@ export const storeCases: readonly StoreCase[] = [
   ...moveCases,
   ...pauseCases,
   ...readCases,
+  ...dueCases,
   ...tallyCases,
+  ...limitCases,
+  ...fullCases,
   ...eventCases,
   ...noteCases,
+  ...codedCases,
+  ...transactionCases,
+  ...unknownCases,
 ];

@@ -42,6 +42,7 @@ export const insertCases = [
       metadata: '{"a":[]}',
       policy: given.policy,
       progress: null,
+      memo: null,
       retryOf: null,
       cancelAt: null,
       cancelReason: null,

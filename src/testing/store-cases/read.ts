@@ -124,6 +124,13 @@ export const readCases = [
       ['b', 'a'],
     );
   }),
+  storeCase('find: one job among very many is found, on however late a page', async ({ store, insert, find }) => {
+    await insert({ id: 'one', source: 'import' });
+    for (let batch = 0; batch < 12; batch++) await insert(...Array.from({ length: 1_000 }, () => ({ source: 'web' })));
+    const page = await store.find({ filter: filterOf({ source: 'import' }), cursor: null, limit: 1 });
+    assert.ok(page.jobs.length === 1 || page.next !== null, 'a page that ends early says where to go on');
+    assert.deepEqual(await find({ source: 'import' }, 1), ['one']);
+  }),
   storeCase('find: a cursor that no page gave is refused', async ({ store, add }) => {
     await add();
     await assert.rejects(

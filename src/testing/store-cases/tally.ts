@@ -4,9 +4,9 @@ import type { QueueTally } from '../../core/store.js';
 import { type Bench, cleanupOf, ending, leaseMs, storeCase } from './bench.js';
 
 async function expectTally({ tally }: Bench, expected: Partial<QueueTally>): Promise<void> {
-  const { queue: _, oldestDueAgeMs: __, paused: ___, ...counts } = await tally();
   const none = { pending: 0, delayed: 0, processing: 0, stalled: 0, completed: 0, failed: 0, cancelled: 0, expired: 0 };
-  assert.deepEqual(counts, { ...none, ...expected });
+  const counts = Object.entries(await tally()).filter(([name]) => name in none);
+  assert.deepEqual(Object.fromEntries(counts), { ...none, ...expected });
 }
 
 export const tallyCases = [

@@ -1,0 +1,160 @@
+/**
+ * A store behind a codec: what handlers and callers say (input, result, error, log, progress, memo, reasons) goes in
+ * coded and comes out plain; what the store decides by (names, keys, subjects, times, metadata) passes as it is.
+ */
+import { type Codec, whyUnreadable } from '../core/coded.js';
+import type { Ending } from '../core/ending.js';
+import { LastoutError } from '../core/errors.js';
+import type { JobError, Logger } from '../core/job.js';
+import type {
+  Claimed,
+  EventRecord,
+  Inserted,
+  InsertOptions,
+  LogLine,
+  Move,
+  NewJob,
+  Note,
+  ReadRequest,
+  Settlement,
+  Store,
+  StoredJob,
+} from '../core/store.js';
+import { type Texts, textsOf } from './texts.js';
+
+export function codedStore(store: Store, codec: Codec, logger: Logger): Store {
+  const texts = textsOf(codec, logger);
+  const sealJob = (job: NewJob): NewJob => ({ ...job, input: texts.seal(job.input, 'the input') });
+  const openJobs = (jobs: readonly StoredJob[]): StoredJob[] => jobs.map((job) => openJob(texts, job));
+  const openClaimed = (claimed: Claimed): Claimed => ({ ...claimed, jobs: openJobs(claimed.jobs) });
+  /** An ending that is sent again must be the same text again: its claim is asked whether it was this one. */
+  const sealed = new WeakMap<Ending, Ending>();
+  function endingOf(ending: Ending): Ending {
+    const known = sealed.get(ending) ?? sealEnding(texts, ending);
+    sealed.set(ending, known);
+    return known;
+  }
+
+  async function read(request: ReadRequest): Promise<unknown> {
+    const answer: unknown = await store.read(request as never);
+    if (request.log === 'job') return (answer as readonly LogLine[]).map((line) => openLine(texts, line));
+    if (request.log !== 'events') return answer;
+    const page = answer as { readonly events: readonly EventRecord[] };
+    const events = page.events.map((event) =>
+      event.error ? { ...event, error: texts.openError(event.error) } : event,
+    );
+    return { ...page, events };
+  }
+
+  return {
+    ...store,
+    insert: (jobs, options) => insertSealed(store, jobs, options, sealJob),
+    claim: async (request) => openClaimed(await store.claim(request)),
+    async extend(request) {
+      const { cancelled, ...rest } = await store.extend(request);
+      return { ...rest, cancelled: cancelled.map(({ id, reason }) => ({ id, reason: texts.openReason(reason) })) };
+    },
+    async settle(request) {
+      const settlements = request.settlements.map(
+        ({ memo, then, ...settlement }): Settlement => ({
+          ...settlement,
+          ending: endingOf(settlement.ending),
+          ...(memo !== undefined && { memo: texts.seal(memo, 'the memo') }),
+          ...(then !== undefined && { then: then.map(sealJob) }),
+        }),
+      );
+      const { answers, claimed } = await store.settle({ ...request, settlements });
+      return { answers, claimed: claimed && openClaimed(claimed) };
+    },
+    move: async (request) => store.move({ ...request, move: sealMove(texts, request.move) }),
+    async find(request) {
+      const { jobs, next } = await store.find(request);
+      return { jobs: openJobs(jobs), next };
+    },
+    read: read as Store['read'],
+    note: (owner, notes) =>
+      store.note(
+        owner,
+        notes.map((note) => sealNote(texts, note)),
+      ),
+  };
+}
+
+/** Calls the store in the same turn, as an insert in a caller's transaction needs; a refusal is one job's alone. */
+function insertSealed(
+  store: Store,
+  jobs: readonly NewJob[],
+  options: InsertOptions,
+  seal: (job: NewJob) => NewJob,
+): Promise<readonly Inserted[]> {
+  const answers = new Map<number, Inserted>();
+  const sealed: NewJob[] = [];
+  for (const [index, job] of jobs.entries()) {
+    try {
+      sealed.push(seal(job));
+    } catch (error) {
+      const { code, message } = error as LastoutError;
+      if (options.atomic) return Promise.reject(new LastoutError(code, `Job ${index}: ${message}`, { index }, error));
+      answers.set(index, { id: job.id, outcome: 'refused', code, message });
+    }
+  }
+  if (answers.size === 0) return store.insert(sealed, options);
+  if (sealed.length === 0) return Promise.resolve([...answers.values()]);
+  return store.insert(sealed, options).then((given) => {
+    const rest = given.values();
+    return jobs.map((_, index) => answers.get(index) ?? rest.next().value!);
+  });
+}
+
+/** The job ends whatever the codec does: then with an error that says so, in clear and without a word of its own. */
+function sealEnding(texts: Texts, ending: Ending): Ending {
+  if ('error' in ending) return { ...ending, ...texts.sealError(ending.error) };
+  if (ending.kind !== 'complete') return ending;
+  const result = texts.trySeal(ending.result, 'a result');
+  return result === null ? { kind: 'exhaust', error: resultLost } : { kind: 'complete', result };
+}
+
+const resultLost = JSON.stringify({
+  code: 'RESULT_INVALID',
+  message: 'The handler finished, but the codec could not encode its result',
+} satisfies JobError);
+
+function sealMove(texts: Texts, move: Move): Move {
+  return move.kind === 'cancel' ? { ...move, reason: texts.sealReason(move.reason) } : move;
+}
+
+/** Message and fields go together; a note never fails its job. */
+function sealNote(texts: Texts, { progress, lines, ...note }: Note): Note {
+  return {
+    ...note,
+    progress: progress === null ? null : texts.trySeal(progress, 'progress'),
+    lines: lines.map(({ message, fields }) => {
+      const both = texts.trySeal(JSON.stringify([message, fields]), 'a log line');
+      return both === null ? lineLost : { message: '', fields: both };
+    }),
+  };
+}
+
+const lineLost = { message: 'The codec could not encode this line', fields: null };
+
+function openLine(texts: Texts, line: LogLine): LogLine {
+  if (line.fields === null) return line;
+  const text = texts.open(line.fields);
+  if (text === line.fields) return line;
+  if (whyUnreadable(text) !== null) return { ...line, fields: text };
+  const [message, fields] = JSON.parse(text) as [string, string | null];
+  return { ...line, message, fields };
+}
+
+function openJob(texts: Texts, job: StoredJob): StoredJob {
+  const open = (text: string | null): string | null => (text === null ? null : texts.open(text));
+  return {
+    ...job,
+    input: texts.open(job.input),
+    result: open(job.result),
+    error: job.error === null ? null : JSON.stringify(texts.openError(JSON.parse(job.error) as JobError)),
+    progress: open(job.progress),
+    memo: open(job.memo),
+    cancelReason: job.cancelReason === null ? null : texts.openReason(job.cancelReason),
+  };
+}

@@ -1,0 +1,33 @@
+/** Texts that went through a codec carry a mark, so that the plain ones beside them stay readable. */
+
+/** What `open` takes as `codec`. Both are synchronous, and `decode` gives back what `encode` was given. */
+export interface Codec {
+  encode(text: string): string;
+  decode(text: string): string;
+}
+
+/** JSON never begins with it, and hardly any message does. */
+export const codedMark = '~:';
+/** Stands before the reason where a text could not be decoded; never stored. */
+const lostMark = '~?';
+
+export function isCoded(text: string): boolean {
+  return text.startsWith(codedMark);
+}
+
+/** What stands in the place of a text that could not be decoded. */
+export function lostText(why: string): string {
+  return lostMark + why;
+}
+
+/** Null: the text is plain. */
+export function whyUnreadable(text: string): string | null {
+  if (text.startsWith(lostMark)) return text.slice(lostMark.length);
+  return isCoded(text) ? 'it went through a codec, and this queue was opened without one' : null;
+}
+
+/** A message as it may be shown, or why it cannot be. */
+export function readableMessage(message: string): string {
+  const why = whyUnreadable(message);
+  return why === null ? message : `This text cannot be read: ${why}`;
+}

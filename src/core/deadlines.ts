@@ -1,0 +1,94 @@
+/**
+ * Every call to a store ends, in one of three ways: with its answer; failed, and then nothing has happened; or unknown
+ * (`RESULT_UNKNOWN`), when the answer was lost or did not come in time. Who gets the third one looks before acting again.
+ */
+import { LastoutError } from './errors.js';
+import { defaults } from './policy.js';
+import type { EventPage, HeldClaim, LogLine, ReadRequest, Store } from './store.js';
+import type { System } from './system.js';
+
+export function isUnknown(error: unknown): boolean {
+  return error instanceof LastoutError && error.code === 'RESULT_UNKNOWN';
+}
+
+/** A refusal that leaves open what became of an earlier call whose outcome is unknown. */
+export function tellsNothing(error: unknown): boolean {
+  return error instanceof LastoutError && (error.code === 'STORE_UNAVAILABLE' || error.code === 'CLOSED');
+}
+
+/** `hold`: somebody awaits the outcome, so the process lives until there is one. */
+type Call = 'held write' | 'write' | 'held read' | 'read';
+
+export function withDeadlines(store: Store, system: System): Store {
+  /** How to give up each call that is under way. */
+  const underWay = new Set<() => void>();
+  let closed = false;
+
+  function ending<T>(verb: string, call: Call, start: () => Promise<T>): Promise<T> {
+    if (closed) return Promise.reject(new LastoutError('CLOSED', 'The store is closed.'));
+    return new Promise<T>((resolve, reject) => {
+      const over = (): void => {
+        callOff();
+        underWay.delete(giveUp);
+      };
+      const giveUp = (): void => {
+        over();
+        reject(unanswered(verb, call));
+      };
+      const callOff = system.timer(defaults.storeCallMs, giveUp, call.startsWith('held') ? 'hold' : undefined);
+      underWay.add(giveUp);
+      start().then(
+        (value) => {
+          over();
+          resolve(value);
+        },
+        (error: unknown) => {
+          over();
+          reject(error instanceof LastoutError ? error : unanswered(verb, call, error));
+        },
+      );
+    });
+  }
+
+  function read(request: ReadRequest & { log: 'events' }): Promise<EventPage>;
+  function read(request: ReadRequest & { log: 'job' }): Promise<readonly LogLine[]>;
+  function read(request: ReadRequest & { log: 'claims' }): Promise<readonly HeldClaim[]>;
+  function read(request: ReadRequest & { log: 'due' }): Promise<number>;
+  function read(request: ReadRequest): Promise<EventPage | readonly LogLine[] | readonly HeldClaim[] | number> {
+    return ending<EventPage | readonly LogLine[] | readonly HeldClaim[] | number>('read', 'read', () =>
+      store.read(request as never),
+    );
+  }
+
+  return {
+    engine: store.engine,
+    durability: store.durability,
+    insert: (jobs, options) => ending('insert', 'held write', () => store.insert(jobs, options)),
+    claim: (request) => ending('claim', 'write', () => store.claim(request)),
+    extend: (request) => ending('extend', 'write', () => store.extend(request)),
+    settle: (request) => ending('settle', 'held write', () => store.settle(request)),
+    sweep: (request) => ending('sweep', 'write', () => store.sweep(request)),
+    move: (request) => ending('move', request.dryRun ? 'held read' : 'held write', () => store.move(request)),
+    pause: (queue, paused) => ending('pause', 'held write', () => store.pause(queue, paused)),
+    find: (request) => ending('find', 'held read', () => store.find(request)),
+    tally: (cleanup) => ending('tally', 'held read', () => store.tally(cleanup)),
+    read,
+    note: (owner, notes) => ending('note', 'write', () => store.note(owner, notes)),
+    subscribe: (listener) => store.subscribe(listener),
+    check: () => ending('check', 'held read', () => store.check()),
+    /** What hangs is given up first: nobody waits for an answer that no one will bring. */
+    async close() {
+      closed = true;
+      for (const giveUp of underWay) giveUp();
+      await store.close();
+    },
+  };
+}
+
+/** `cause`: an error that the store has no name for, which tells nothing about how far the call came. */
+function unanswered(verb: string, call: Call, cause?: unknown): LastoutError {
+  const what = cause === undefined ? `The store did not answer "${verb}" in time` : `The store broke off "${verb}"`;
+  if (call.endsWith('read')) return new LastoutError('STORE_UNAVAILABLE', `${what}.`, { verb }, cause);
+  const message = `${what}: whether it was done is not known. Look before you repeat it.`;
+  return new LastoutError('RESULT_UNKNOWN', message, { verb }, cause);
+}

@@ -1,0 +1,174 @@
+/**
+ * How many jobs of a queue may start now. What runs is counted from the living claims, never kept as a number, so that a
+ * crash leaks no slot. What started is kept for one window of the rate, in a bounded number of parts.
+ */
+import type { QueueLimits } from '../../core/limits.js';
+import type { Hint, QueueTally } from '../../core/store.js';
+import type { Step } from './step.js';
+import type { Row, Starts, Tables, Transact } from './tables.js';
+
+/** A start may count for up to this part of a window longer than it must: the price of a bounded record. */
+const partsPerWindow = 50;
+
+export interface Allowance {
+  /** Infinity: no limit on what runs. */
+  readonly slots: number;
+  readonly rate: QueueLimits['rate'];
+  /** The starts that still count. */
+  readonly starts: readonly Starts[];
+  /** The clock was set back: starts in the future are dated now, so that they are not waited for longer than a window. */
+  readonly redated: boolean;
+}
+
+/** Of the queues in question, those whose starts are limited. */
+export function allowancesOf(
+  tables: Pick<Tables, 'limits' | 'running' | 'starts'>,
+  now: number,
+  queues: readonly string[] | null,
+): Map<string, Allowance> {
+  const allowances = new Map<string, Allowance>();
+  const asked = [...tables.limits()].filter(([queue]) => queues === null || queues.includes(queue));
+  const capped = asked.filter(([, { concurrency }]) => concurrency !== null).map(([queue]) => queue);
+  const running = capped.length === 0 ? undefined : tables.running(capped);
+  for (const [queue, { concurrency, rate }] of asked) {
+    if (concurrency === null && rate === null) continue;
+    const slots = concurrency === null ? Number.POSITIVE_INFINITY : concurrency - (running?.get(queue) ?? 0);
+    const kept = rate === null ? [] : tables.starts(queue);
+    const starts = rate === null ? [] : stillCounting(kept, now, rate.perMs);
+    allowances.set(queue, { slots, rate, starts, redated: kept.some(({ at }) => at > now) });
+  }
+  return allowances;
+}
+
+function stillCounting(starts: readonly Starts[], now: number, perMs: number): Starts[] {
+  return starts
+    .map(({ from, at, n }) => ({ from: Math.min(from, now), at: Math.min(at, now), n }))
+    .filter(({ at }) => at + perMs > now);
+}
+
+function mayStart({ slots, rate, starts }: Allowance): number {
+  return Math.max(0, Math.min(slots, rate === null ? Number.POSITIVE_INFINITY : rate.max - sum(starts)));
+}
+
+/** How many jobs of a queue a claim may take; a queue without an entry has no limit, a paused one no room. */
+export function roomIn(paused: ReadonlySet<string>, allowances: ReadonlyMap<string, Allowance>): Map<string, number> {
+  const room = new Map([...allowances].map(([queue, allowance]) => [queue, mayStart(allowance)]));
+  for (const queue of paused) room.set(queue, 0);
+  return room;
+}
+
+/** When the rate lets a job start again; null: it does now. */
+function opensAt({ rate, starts }: Allowance): number | null {
+  if (rate === null) return null;
+  let counting = sum(starts);
+  let at: number | null = null;
+  for (const oldest of starts) {
+    if (counting < rate.max) break;
+    counting -= oldest.n;
+    at = oldest.at + rate.perMs;
+  }
+  return at;
+}
+
+/** The first instant at which a queue that its rate holds back may go on. */
+export function firstOpening(allowances: ReadonlyMap<string, Allowance>): number | null {
+  return [...allowances.values()].map(opensAt).reduce(earlier, null);
+}
+
+/** Null is no instant. */
+export function earlier(a: number | null, b: number | null): number | null {
+  if (a === null || b === null) return a ?? b;
+  return Math.min(a, b);
+}
+
+/** Writes down what a claim starts; what is left is read from the answer. */
+export function chargeStarts(
+  step: Step,
+  allowances: ReadonlyMap<string, Allowance>,
+  taken: readonly Row[],
+): ReadonlyMap<string, Allowance> {
+  const charged = new Map(allowances);
+  if (charged.size === 0) return charged;
+  const started = new Map<string, number>();
+  for (const { queue } of taken) started.set(queue, (started.get(queue) ?? 0) + 1);
+  for (const [queue, allowance] of allowances) {
+    const n = started.get(queue) ?? 0;
+    if (allowance.rate === null || (n === 0 && !allowance.redated)) continue;
+    const starts = n === 0 ? allowance.starts : withStarts(allowance.starts, step.now, n, allowance.rate);
+    step.tables.setStarts(queue, starts);
+    charged.set(queue, { ...allowance, starts });
+  }
+  return charged;
+}
+
+/** Dated by its last start, a part never counts too short; a rate of few starts needs no parts. */
+function withStarts(
+  starts: readonly Starts[],
+  now: number,
+  n: number,
+  { max, perMs }: { max: number; perMs: number },
+): Starts[] {
+  const last = starts.at(-1);
+  const partMs = max <= partsPerWindow ? 0 : perMs / partsPerWindow;
+  if (!last || now - last.from > partMs) return [...starts, { from: now, at: now, n }];
+  return [...starts.slice(0, -1), { from: last.from, at: now, n: last.n + n }];
+}
+
+function sum(starts: readonly Starts[]): number {
+  return starts.reduce((total, { n }) => total + n, 0);
+}
+
+/** Whether this step gave a slot back that it did not take again, in a queue where others may wait for one. */
+export function freesSlot({ tables, freed }: Step): boolean {
+  if (freed.size === 0) return false;
+  const limits = tables.limits();
+  return [...freed].some(([queue, n]) => n > 0 && typeof limits.get(queue)?.concurrency === 'number');
+}
+
+/** Why no job of a queue starts now. A lapsed claim holds no slot any more: the next claim brings it back first. */
+export function blockOf(
+  paused: boolean,
+  allowance: Allowance | undefined,
+  stalled: number,
+): Pick<QueueTally, 'blockedBy' | 'blockedUntil'> {
+  if (paused) return { blockedBy: 'paused', blockedUntil: null };
+  if (allowance && allowance.slots + stalled <= 0) return { blockedBy: 'concurrency', blockedUntil: null };
+  const until = allowance ? opensAt(allowance) : null;
+  return { blockedBy: until === null ? null : 'rate', blockedUntil: until };
+}
+
+/** Limits hold for every process from the moment one of them is opened with them. Who changes nothing writes nothing. */
+export async function keepLimits(
+  engine: { readonly transact: Transact; readonly reading: Transact; readonly listeners: Set<(hint: Hint) => void> },
+  limits: ReadonlyMap<string, QueueLimits> = new Map(),
+): Promise<void> {
+  if (limits.size === 0) return;
+  if ((await engine.reading((tables) => changedLimits(tables, limits))).length === 0) return;
+  await engine.transact((tables) => {
+    for (const [queue, wanted] of changedLimits(tables, limits)) tables.setLimits(queue, wanted);
+  });
+  for (const listener of engine.listeners) listener({ kind: 'ready', types: new Set(['*']) });
+}
+
+function changedLimits(
+  tables: Pick<Tables, 'limits'>,
+  limits: ReadonlyMap<string, QueueLimits>,
+): [string, QueueLimits][] {
+  const kept = tables.limits();
+  return [...limits].filter(([queue, wanted]) => !isSame(kept.get(queue) ?? unlimited, wanted));
+}
+
+const unlimited: QueueLimits = { maxPending: null, concurrency: null, rate: null };
+
+export function isUnlimited(limits: QueueLimits): boolean {
+  return isSame(limits, unlimited);
+}
+
+function isSame(a: QueueLimits, b: QueueLimits): boolean {
+  return (
+    a.maxPending === b.maxPending &&
+    a.concurrency === b.concurrency &&
+    a.rate?.max === b.rate?.max &&
+    a.rate?.perMs === b.rate?.perMs
+  );
+}

@@ -1,0 +1,140 @@
+/** Steps inside a transaction of the caller: on the connection that was given to us, or on another one to the same file. */
+import { realpathSync } from 'node:fs';
+import { LastoutError } from '../../core/errors.js';
+import type { SqlClient } from '../../core/job.js';
+import type { Tables } from '../local/tables.js';
+import { prepare, single, type SqliteDatabase, type Statement } from './driver.js';
+import { isBusy, isOldSnapshot, translate } from './errors.js';
+import { namesOf } from './schema.js';
+import type { SqliteTables } from './tables.js';
+
+/** Runs the work at once, or throws with nothing of it left in the caller's transaction. */
+export type Inside = <T>(tx: SqlClient, work: (tables: Tables) => T) => T;
+
+/** A connection with what is prepared on it. */
+interface Guest {
+  readonly db: SqliteDatabase;
+  /** A write that changes nothing: it takes the lock, and fails where the caller has read what others have changed since. */
+  readonly lock: Statement;
+  tables: SqliteTables | null;
+}
+
+export interface InsideParts {
+  readonly db: SqliteDatabase;
+  readonly where: string;
+  readonly namespace: string;
+  /** Of our own connection. */
+  readonly tables: SqliteTables;
+  tablesOn(db: SqliteDatabase): SqliteTables;
+}
+
+/** A connection for each transaction is common; what was prepared on the last few is kept. */
+const guestsMax = 8;
+const savepoint = 'lastout_step';
+
+export function createInside({ db: own, where, namespace, tables, tablesOn }: InsideParts): Inside {
+  const lockText = `delete from ${namesOf(namespace)('meta')} where name = ''`;
+  const guests = new Map<SqliteDatabase, Guest>();
+
+  function guestOf(db: SqliteDatabase): Guest {
+    const guest = guests.get(db) ?? admit(db);
+    guests.delete(db);
+    guests.set(db, guest);
+    for (const oldest of guests.keys()) if (guests.size > guestsMax) guests.delete(oldest);
+    return guest;
+  }
+  function admit(db: SqliteDatabase): Guest {
+    if (db !== own && !isSameFile(db, own)) throw otherDatabase(where);
+    return { db, lock: prepare(db, lockText), tables: db === own ? tables : null };
+  }
+
+  function run<T>(guest: Guest, work: (tables: Tables) => T): T {
+    guest.db.exec(`savepoint ${savepoint}`);
+    try {
+      guest.lock.run();
+      guest.tables ??= tablesOn(guest.db);
+      guest.tables.begin();
+      const value = work(guest.tables);
+      guest.tables.flush();
+      guest.db.exec(`release ${savepoint}`);
+      return value;
+    } catch (error) {
+      undo(guest.db);
+      throw error;
+    } finally {
+      // The caller may still roll back: nothing that was read or drawn in here is known from now on.
+      guest.tables?.forget();
+    }
+  }
+
+  return (tx, work) => {
+    const db = handleIn(tx);
+    if (!isInTransaction(db)) throw noTransaction();
+    try {
+      return run(guestOf(db), work);
+    } catch (error) {
+      throw explain(error, where, isInTransaction(db));
+    }
+  };
+}
+
+function handleIn(tx: SqlClient): SqliteDatabase {
+  const { prepare, exec } = tx as Partial<SqliteDatabase>;
+  if (typeof prepare === 'function' && typeof exec === 'function') return tx as unknown as SqliteDatabase;
+  const message = 'tx is no SQLite handle: give the DatabaseSync that has the transaction, with prepare and exec.';
+  throw new LastoutError('INVALID_TRANSACTION', message);
+}
+
+/** Older drivers do not tell; there, a second begin is refused inside of a transaction. A closed handle has none. */
+function isInTransaction(db: SqliteDatabase): boolean {
+  try {
+    if (db.isTransaction !== undefined) return db.isTransaction;
+    db.exec('begin');
+  } catch (error) {
+    return /within a transaction/.test(String((error as Error).message));
+  }
+  db.exec('rollback');
+  return false;
+}
+
+/** The path is what counts: SQLite finds the log beside the file by its name. A database in memory has none. */
+function isSameFile(one: SqliteDatabase, other: SqliteDatabase): boolean {
+  const [a, b] = [fileOf(one), fileOf(other)];
+  if (a === '' || b === '') return false;
+  return a === b || realpathSync(a) === realpathSync(b);
+}
+
+function fileOf(db: SqliteDatabase): string {
+  return String(single(db, "select file from pragma_database_list where name = 'main'") ?? '');
+}
+
+/** Some errors, such as a full disk, have ended the caller's transaction already. */
+function undo(db: SqliteDatabase): void {
+  if (isInTransaction(db)) db.exec(`rollback to ${savepoint}; release ${savepoint}`);
+}
+
+function explain(error: unknown, where: string, isOpen: boolean): unknown {
+  const known = isBusy(error) ? busy(error, where) : translate(error, where);
+  if (isOpen || !(known instanceof LastoutError)) return known;
+  const message = `${known.message} SQLite has rolled back the whole transaction.`;
+  return new LastoutError(known.code, message, { ...known.details, rolledBack: true }, known.cause);
+}
+
+/** Waiting is for who begins the transaction: in here nothing else of this process could go on. */
+function busy(error: unknown, where: string): LastoutError {
+  const why = isOldSnapshot(error)
+    ? 'was changed by others since this transaction first read from it'
+    : 'is locked by another transaction';
+  const message = `${where} ${why}. Nothing was written: roll back, and begin with BEGIN IMMEDIATE, which waits for its turn.`;
+  return new LastoutError('STORE_UNAVAILABLE', message, undefined, error);
+}
+
+function noTransaction(): LastoutError {
+  const message = 'tx has no open transaction: run BEGIN IMMEDIATE on it first, and COMMIT after this call.';
+  return new LastoutError('INVALID_TRANSACTION', message);
+}
+
+function otherDatabase(where: string): LastoutError {
+  const message = `tx is a transaction on another database. ${where} needs one of its own: the job could not be committed with yours.`;
+  return new LastoutError('INVALID_TRANSACTION', message);
+}

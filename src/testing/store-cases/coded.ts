@@ -1,0 +1,72 @@
+/** Texts that went through a codec: a store keeps them whole, reads nothing in them, and tells nothing of what they say. */
+import assert from 'node:assert/strict';
+import type { Ending } from '../../core/ending.js';
+import { type Bench, storeCase } from './bench.js';
+
+const coded = (text: string): string => `~:${text.repeat(100)}`;
+const codedError = JSON.stringify({ message: coded('whole') });
+const endings: readonly Ending[] = [
+  { kind: 'retry', inMs: 0, error: codedError, brief: coded('brief') },
+  { kind: 'exhaust', error: codedError, brief: coded('brief') },
+  { kind: 'fail', error: codedError, brief: coded('brief') },
+  { kind: 'cancel', error: codedError, brief: coded('brief') },
+];
+
+/** What is told of the errors of a job that ends this way. */
+async function toldOf(bench: Bench, ending: Ending): Promise<unknown[]> {
+  const id = await bench.add();
+  const events = await bench.watch();
+  assert.equal(await bench.settle(await bench.take(), ending), 'ok');
+  assert.equal((await bench.job(id)).error, codedError);
+  return (await events()).filter(({ error }) => error !== undefined).map(({ error }) => error);
+}
+
+export const codedCases = [
+  ...endings.map((ending) =>
+    storeCase(`settle: of a coded error an event tells the brief, whole (${ending.kind})`, async (bench) => {
+      assert.deepEqual(await toldOf(bench, ending), [{ message: coded('brief') }]);
+    }),
+  ),
+  storeCase('insert: a coded input is kept as it is', async (bench) => {
+    const id = await bench.add({ input: coded('input') });
+    assert.equal((await bench.job(id)).input, coded('input'));
+    await bench.remove(id);
+    assert.equal(await bench.exists(id), false);
+  }),
+  storeCase('settle: a coded result is kept, and the same one again answers ok', async (bench) => {
+    const id = await bench.add();
+    const hold = await bench.take();
+    assert.equal(await bench.settle(hold, { kind: 'complete', result: coded('result') }), 'ok');
+    assert.equal(await bench.settle(hold, { kind: 'complete', result: coded('result') }), 'ok');
+    assert.equal(await bench.settle(hold, { kind: 'complete', result: coded('another') }), 'ALREADY_SETTLED');
+    assert.equal((await bench.job(id)).result, coded('result'));
+  }),
+  storeCase('move: a coded reason is kept and told whole', async (bench) => {
+    const id = await bench.add();
+    const events = await bench.watch();
+    await bench.cancel(id, { reason: coded('reason') });
+    assert.deepEqual(await bench.error(id), { code: 'CANCELLED', message: coded('reason') });
+    const [event] = await events();
+    assert.deepEqual(event?.error, { code: 'CANCELLED', message: coded('reason') });
+  }),
+  storeCase('extend: a coded reason reaches the worker whole', async (bench) => {
+    const id = await bench.add();
+    const { owner, epoch } = await bench.take();
+    await bench.cancel(id, { reason: coded('reason') });
+    const { cancelled } = await bench.store.extend({
+      owner,
+      leaseMs: 30_000,
+      claims: [{ epoch, ids: [id], started: [] }],
+    });
+    assert.deepEqual(cancelled, [{ id, reason: coded('reason') }]);
+  }),
+  storeCase('note: coded progress and lines are kept as they are', async (bench) => {
+    const id = await bench.add();
+    const { owner, epoch } = await bench.take();
+    const lines = [{ message: '', fields: coded('line') }];
+    assert.deepEqual(await bench.store.note(owner, [{ id, epoch, progress: coded('progress'), lines }]), ['ok']);
+    assert.equal((await bench.job(id)).progress, coded('progress'));
+    const [line] = await bench.store.read({ log: 'job', id });
+    assert.deepEqual([line?.message, line?.fields], ['', coded('line')]);
+  }),
+];
