@@ -9,6 +9,7 @@ export interface Programs extends Disposable {
   readonly worker: string;
   readonly producer: string;
   readonly caller: string;
+  readonly limited: string;
 }
 
 /**
@@ -36,6 +37,7 @@ export function compilePrograms(): Programs {
     worker: program('worker'),
     producer: program('producer'),
     caller: program('caller'),
+    limited: program('limited'),
     [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),
   };
 }
