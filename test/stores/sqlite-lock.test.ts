@@ -57,6 +57,20 @@ test('an idle worker and a reader need no lock', async () => {
   other.close();
 });
 
+test('readers are not held up by a write that waits', async () => {
+  const { store, other } = await lockedStore();
+  const answered: string[] = [];
+  const inserting = store.insert([newJob()], { atomic: true }).then(() => answered.push('insert'));
+  for (let n = 0; n < 3; n++) {
+    await store.find({ filter: noFilter, cursor: null, limit: 10 }).then(() => answered.push('find'));
+  }
+  other.exec('commit');
+  await inserting;
+  expect(answered).toEqual(['find', 'find', 'find', 'insert']);
+  await store.close();
+  other.close();
+});
+
 test('a claim that has something to do waits for the lock', async () => {
   const file = join(temporaryFolder(), 'jobs.db');
   const store = await openStore(sqliteStore({ file }, { lockWaitMs: 50 }));

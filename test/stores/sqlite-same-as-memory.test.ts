@@ -4,6 +4,7 @@ import { noFilter } from '../../src/core/store.js';
 import { expect, test } from 'vitest';
 import type { Ending } from '../../src/core/ending.js';
 import { states } from '../../src/core/job.js';
+import type { QueueLimits } from '../../src/core/limits.js';
 import type { Claimed, ClaimRequest, JobFilter, Move, NewJob, Store } from '../../src/core/store.js';
 import type { System } from '../../src/core/system.js';
 import { memoryStore } from '../../src/stores/memory/store.js';
@@ -16,7 +17,7 @@ test.each(seeds)('seed %i: SQLite answers as memory does', async (seed) => {
   const draw = drawing(seed);
   const clock = { now: 1_900_000_000_000 };
   const system = standingSystem(clock);
-  const context = { system, namespace: 'same', maxStoredJobs: 50 };
+  const context = { system, namespace: 'same', maxStoredJobs: 50, limits: limitsOf(seed) };
   const memory = await memoryStore().open(context);
   const sqlite = await sqliteStore({ file: ':memory:' }).open(context);
   const world = { draw, clock, ids: [] as string[], claims: [] as Claimed[], nextId: 0, eventsSeen: '0.0' };
@@ -32,6 +33,15 @@ test.each(seeds)('seed %i: SQLite answers as memory does', async (seed) => {
   }
   await sqlite.close();
 });
+
+/** Worlds without limits, with loose ones, and with tight ones take turns. */
+function limitsOf(seed: number): ReadonlyMap<string, QueueLimits> {
+  const loose: QueueLimits = { maxPending: 20, concurrency: 4, rate: { max: 60, perMs: 5_000 } };
+  const tight: QueueLimits = { maxPending: 4, concurrency: 2, rate: null };
+  const slow: QueueLimits = { maxPending: null, concurrency: null, rate: { max: 3, perMs: 2_000 } };
+  const worlds: [string, QueueLimits][][] = [[], [['q1', loose]], [['q1', tight], ['q2', slow]]]; // biome-ignore format: one list
+  return new Map(worlds[seed % worlds.length]);
+}
 
 type Draw = ReturnType<typeof drawing>;
 
@@ -81,6 +91,7 @@ function newJob(world: World): NewJob {
   return {
     id,
     idGiven,
+    print: null,
     type: draw.pick(types),
     queue: draw.pick(queues),
     priority: draw.pick([0, 0, 0, -5, 7]),
@@ -134,7 +145,7 @@ function endingOf(draw: Draw): Ending {
     { kind: 'retry', inMs: draw.pick([0, 100, 5_000]), error },
     { kind: 'exhaust', error },
     { kind: 'fail', error },
-    { kind: 'snooze', inMs: 250 },
+    { kind: 'snooze', when: { inMs: 250 } },
     { kind: 'cancel', error },
     { kind: 'release' },
   ]);

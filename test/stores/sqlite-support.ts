@@ -28,6 +28,7 @@ export function newJob(fields: Partial<NewJob> = {}): NewJob {
   return {
     id: system.id(),
     idGiven: false,
+    print: null,
     type: 'mail',
     queue: 'default',
     priority: 0,
