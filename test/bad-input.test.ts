@@ -402,6 +402,14 @@ const working: readonly Row[] = (
   ],
 );
 
+const scheduling: readonly Row[] = ['* * * * * * *', '60 * * * *', '1,'.repeat(5_000)].map((cron) => [
+  54,
+  `the cron expression ${cron.slice(0, 20)}`,
+  'INVALID_CRON',
+  (queue) => queue.schedule('nightly', 'mail', null, { cron }),
+  ['five fields'],
+]);
+
 const groups: Record<string, readonly Row[]> = {
   'the input': inputs,
   'the type': types,
@@ -410,10 +418,15 @@ const groups: Record<string, readonly Row[]> = {
   'a list': lists,
   'reading and acting': readings,
   'a worker': working,
+  'a schedule': scheduling,
 };
 
 /** Everything that a call could have changed. */
-const everything = async (queue: Queue) => ({ stats: await queue.stats(), found: await queue.find({ limit: 200 }) });
+const everything = async (queue: Queue) => ({
+  stats: await queue.stats(),
+  found: await queue.find({ limit: 200 }),
+  schedules: await queue.schedules(),
+});
 
 describe.each(Object.entries(groups))('refused: %s', (_group, rows) => {
   eachStore((on) => {

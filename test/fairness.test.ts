@@ -33,7 +33,16 @@ test('a claim ends a bounded number of expired jobs', async () => {
   let clock = 1_000_000;
   const system = { ...createSystem(), now: () => clock };
   const store = await memoryStore().open({ system, namespace: 'lastout', maxStoredJobs: Number.POSITIVE_INFINITY });
-  const job = { idGiven: false, type: 't', queue: 'q', priority: 0, when: { inMs: 0 }, ttlMs: 10, maxAttempts: 1 };
+  const job = {
+    idGiven: false,
+    print: null,
+    type: 't',
+    queue: 'q',
+    priority: 0,
+    when: { inMs: 0 },
+    ttlMs: 10,
+    maxAttempts: 1,
+  };
   const rest = {
     subject: null,
     key: null,

@@ -30,7 +30,7 @@ const endings: readonly Ending[] = [
   { kind: 'retry', inMs: 0, error: '{"message":"late"}' },
   { kind: 'exhaust', error: '{"message":"late"}' },
   { kind: 'fail', error: '{"message":"late"}' },
-  { kind: 'snooze', inMs: 0 },
+  { kind: 'snooze', when: { inMs: 0 } },
   { kind: 'cancel', error: '{"message":"late"}' },
   { kind: 'release' },
 ];
@@ -249,11 +249,25 @@ describe.each(engines)('safety on %s', (engine) => {
     expect(await pendingOnes()).toBe(1);
   });
 
+  it('S8: a schedule is one live job and yields one job per tick, whoever sets and fires it', async () => {
+    await using on = await bench(engine);
+    const other = await on.another();
+    const set = (n: number) => (n % 2 ? on : other).queue.schedule('beat', 'beat', null, { every: '10s' });
+    for (let round = 0; round < 6; round++) {
+      await Promise.all(Array.from({ length: 32 }, (_, n) => set(n)));
+      await on.clock.advance('5s');
+      expect((await on.queue.find({ type: 'lastout.schedule' })).items).toHaveLength(1);
+      if (round === 3) await on.queue.remove({ type: 'beat' });
+    }
+    const ticks = (await on.queue.find({ type: 'beat' })).items.map(({ metadata }) => metadata.tick);
+    expect(ticks).toEqual(['2030-01-01T00:00:30.000Z']);
+  });
+
   it('S9: an enqueue with a given id happens once, also when its answer was lost', async () => {
     await using on = await bench(engine);
     const id = 'order-4711-invoice-1';
     on.wire.after.insert = () => Promise.reject(new Error('the answer was lost'));
-    await expect(on.queue.enqueue('invoice', { order: 4711 }, { id })).rejects.toThrow('the answer was lost');
+    expect(await codeOf(on.queue.enqueue('invoice', { order: 4711 }, { id }))).toBe('RESULT_UNKNOWN');
     delete on.wire.after.insert;
     expect(await on.queue.enqueue('invoice', { order: 4711 }, { id })).toEqual({ id, outcome: 'existing' });
     expect(await codeOf(on.queue.enqueue('invoice', { order: 4712 }, { id }))).toBe('IDEMPOTENCY_CONFLICT');
@@ -340,6 +354,76 @@ describe.each(engines)('safety on %s', (engine) => {
     await on.clock.advance(leaseMs + tendMs);
     await until(on.clock, async () => (await on.queue.stats()).total.completed === 60);
     expect(most).toBeLessThanOrEqual(4);
+    await expectNothingLeft(on.queue);
+  });
+
+  it('S12: no more claims per queue than its concurrency, in any batch size, and no crash leaks a slot', async () => {
+    await using on = await bench(engine, { queues: { capped: { concurrency: 3 } } });
+    const other = await on.another();
+    const jobs = Array.from({ length: 40 }, (_, input) => ({ type: 'capped', input, options: { queue: 'capped' } }));
+    await on.queue.enqueueMany(jobs);
+    const running = async (): Promise<number> =>
+      (await on.queue.find({ state: 'processing', limit: 200 })).items.length;
+    for (const slots of [1, 2, 5, 50]) {
+      const claimed = await on.store.claim(claimRequest(['capped'], { slots, ahead: 10 }));
+      expect(await running()).toBe(Math.min(slots, 3));
+      expect((await on.store.claim(claimRequest(['capped'], { slots: 50, owner: 'second' }))).jobs).toHaveLength(
+        3 - Math.min(slots, 3),
+      );
+      expect(await running()).toBe(3);
+      // Both die with what they hold; a late word of the first gives nothing back a second time.
+      await on.clock.advance(leaseMs + tendMs);
+      expect(await running()).toBe(0);
+      for (const { id } of claimed.jobs) await settleOne(on, id, claimed.epoch, { kind: 'release' });
+    }
+    let now = 0;
+    let most = 0;
+    const type = jobType('capped', async () => {
+      most = Math.max(most, ++now);
+      expect(await running()).toBeLessThanOrEqual(3);
+      now -= 1;
+    });
+    for (const { queue } of [on, other]) await queue.work([type], { concurrency: 8, maxStalls: 100 });
+    for (let n = 0; n < 600 && (await on.queue.stats()).total.completed < 40; n++) await on.clock.advance(100);
+    expect((await on.queue.stats()).total.completed).toBe(40);
+    expect(most).toBe(3);
+    await expectNothingLeft(on.queue);
+  });
+
+  it('S13: a full queue refuses before any effect, and what it refused is not lost', async () => {
+    await using on = await bench(engine, { queues: { narrow: { maxPending: 5 } } });
+    const other = await on.another();
+    const seen: JobEvent[] = [];
+    on.queue.on('created', (event) => seen.push(event));
+    const accepted: string[] = [];
+    const send = async (queue: Bench['queue'], input: number): Promise<number | null> => {
+      try {
+        accepted.push((await queue.enqueue('narrow', input, { queue: 'narrow' })).id);
+        return null;
+      } catch (error) {
+        expect(error).toMatchObject({
+          code: 'QUEUE_FULL',
+          details: { queue: 'narrow', maxPending: 5, retryAfterMs: 1_000 },
+        });
+        return input;
+      }
+    };
+    const ran: number[] = [];
+    const type = jobType('narrow', ({ input }) => void ran.push(input));
+    let waiting: number[] = Array.from({ length: 30 }, (_, n) => n);
+    for (let round = 0; waiting.length > 0 && round < 30; round++) {
+      const answers = await Promise.all(waiting.map((input) => send(input % 2 === 0 ? on.queue : other.queue, input)));
+      const { pending, full } = (await on.queue.stats()).queues.narrow!;
+      expect(pending).toBeLessThanOrEqual(5);
+      if (round === 0)
+        expect({ pending, full, accepted: accepted.length }).toEqual({ pending: 5, full: true, accepted: 5 });
+      expect((await on.queue.find({ limit: 200 })).items).toHaveLength(accepted.length);
+      waiting = answers.filter((input) => input !== null);
+      if (round === 0) for (const { queue } of [on, other]) await queue.work([type], { concurrency: 2 });
+      await on.clock.advance(1_000);
+    }
+    expect(ran.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 30 }, (_, n) => n));
+    expect(new Set(seen.map(({ id }) => id))).toEqual(new Set(accepted));
     await expectNothingLeft(on.queue);
   });
 
@@ -598,7 +682,7 @@ describe.each(engines)('liveness on %s', (engine) => {
 // ---- the list ---------------------------------------------------------------------------------------------------
 
 const numbers = [
-  ...Array.from({ length: 12 }, (_, index) => `S${index + 1}`),
+  ...Array.from({ length: 13 }, (_, index) => `S${index + 1}`),
   'S15',
   'S16',
   ...Array.from({ length: 8 }, (_, index) => `L${index + 1}`),

@@ -202,6 +202,9 @@ describe('find', () => {
 describe('stats', () => {
   eachStore((on) => {
     const zero = {
+      blockedBy: null,
+      blockedUntil: null,
+      full: false,
       pending: 0,
       delayed: 0,
       processing: 0,
@@ -353,7 +356,7 @@ describe('stats', () => {
       await queue.resume();
       expect((await queue.stats()).total.paused).toBe(false);
       await queue.pause('slow');
-      expect((await queue.stats()).queues).toEqual({ slow: { ...zero, paused: true } });
+      expect((await queue.stats()).queues).toEqual({ slow: { ...zero, paused: true, blockedBy: 'paused' } });
     });
   });
 });
@@ -383,7 +386,7 @@ describe('health', () => {
       const { queue } = await on.still({}, broken);
       expect(await queue.health()).toMatchObject({
         ok: false,
-        warnings: [{ code: 'STORE_UNAVAILABLE', message: 'disk on fire' }],
+        warnings: [{ code: 'STORE_UNAVAILABLE', message: 'The store broke off "check". (cause: disk on fire)' }],
       });
     });
 

@@ -443,9 +443,9 @@ describe('who cleans, and when', () => {
       expect(lines).toContainEqual({
         level: 'error',
         message: 'Cleanup failed; it is tried again',
-        fields: { error: 'disk full' },
+        fields: { error: expect.stringContaining('(cause: disk full)') as string },
       });
-      await expect(queue.sweep()).rejects.toThrow('disk full');
+      await expect(queue.sweep()).rejects.toMatchObject({ code: 'RESULT_UNKNOWN', cause: { message: 'disk full' } });
       watching.seen.failing = false;
       await clock.advance(60_000);
       expect(await exists(queue, id)).toBe(false);

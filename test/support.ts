@@ -3,10 +3,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished } from 'vitest';
-import type { Store, StoreFactory } from '../src/core/store.js';
+import type { StoreFactory } from '../src/core/store.js';
 import { type Code, LastoutError, memoryStore, open, type OpenOptions, type Queue } from '../src/index.js';
 import { sqliteStore } from '../src/stores/sqlite/index.js';
 import { type FakeClock, fakeClock } from '../src/testing/index.js';
+
+export { tapped } from './tapped.js';
 
 /** Registers what is to be done at the end: of the test, or with `afterAll` of a group. */
 type Afterwards = (undo: () => void | Promise<void>) => void;
@@ -72,17 +74,6 @@ export async function closeUnder(clock: FakeClock, queue: Queue): Promise<void> 
   });
   while (!closed) await clock.advance(100);
   await closing;
-}
-
-/** The same store with some verbs seen or replaced on their way. */
-export function tapped(factory: StoreFactory, tap: (store: Store) => Partial<Store>): StoreFactory {
-  return {
-    engine: factory.engine,
-    async open(context) {
-      const store = await factory.open(context);
-      return { ...store, ...tap(store) };
-    },
-  };
 }
 
 export interface LoggedLine {

@@ -40,6 +40,18 @@ const takes = defineJob<any, any>('takes', {
 });
 const snoozes = defineJob<any, any>('snoozes', { run: () => snooze('20ms') });
 
+/** Enqueues one like it, as often as its input says, from within its handler. */
+const spawns = defineJob<any, any>('spawns', {
+  async run({ input }) {
+    if (Number(input) > 0) await queue.enqueue('spawns', Number(input) - 1);
+  },
+});
+
+/** Waits for something that keeps no process alive. */
+const dozes = defineJob<any, any>('dozes', {
+  run: () => new Promise((resolve) => setTimeout(() => resolve('awake'), 300).unref()),
+});
+
 const modes: Record<string, () => Promise<void>> = {
   async worker() {
     await queue.work([waits, takes], { lease: '1s', heartbeat: 200 });
@@ -62,6 +74,11 @@ const modes: Record<string, () => Promise<void>> = {
     say('ready');
     const job = await queue.wait(id);
     say('state', job.state);
+  },
+  /** One-shot work: nothing but its own report ends it. */
+  async once() {
+    say('report', JSON.stringify(await queue.runUntilIdle([takes, spawns, dozes])));
+    await queue.close();
   },
   /** Takes a job and dies with it. */
   async crash() {

@@ -145,8 +145,11 @@ export function throughWire(factory: StoreFactory, wire: Wire): StoreFactory {
       for (const verb of verbs) {
         wrapped[verb] = async (...args: unknown[]) => {
           const call: Call = { verb, request: args[0] };
-          wire.calls.push(call);
+          // Looking for due schedules goes on beside the workers, and is not what these tests look at.
+          const isAside = isForSchedules(call);
+          if (!isAside) wire.calls.push(call);
           if (wire.down) throw new Error('The store is down');
+          if (isAside) return store.claim(call.request);
           await wire.before[verb]?.(args[0]);
           call.reply = await (store[verb] as (...given: unknown[]) => Promise<unknown>)(...args);
           await wire.after[verb]?.(args[0]);
@@ -166,6 +169,10 @@ export function throughWire(factory: StoreFactory, wire: Wire): StoreFactory {
       };
     },
   };
+}
+
+function isForSchedules({ verb, request }: Call): boolean {
+  return verb === 'claim' && (request as ClaimRequest).types.includes('lastout.schedule');
 }
 
 /** Never settles: a call that hangs. */

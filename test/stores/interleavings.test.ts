@@ -50,6 +50,7 @@ function plainJob(id: string): NewJob {
   return {
     id,
     idGiven: false,
+    print: null,
     type: 'mail',
     queue: 'default',
     priority: 0,
@@ -135,7 +136,7 @@ const endings: { readonly [K in Ending['kind']]: Ending } = {
   retry: { kind: 'retry', inMs: 0, error: '{"message":"broken"}' },
   exhaust: { kind: 'exhaust', error: '{"message":"broken"}' },
   fail: { kind: 'fail', error: '{"message":"hopeless"}' },
-  snooze: { kind: 'snooze', inMs: 0 },
+  snooze: { kind: 'snooze', when: { inMs: 0 } },
   cancel: { kind: 'cancel', error: '{"message":"own","code":"CANCELLED"}' },
   release: { kind: 'release' },
 };

@@ -41,6 +41,7 @@ export interface ModelJob {
   result: string | null;
   error: ModelError | null;
   progress: string | null;
+  memo: string | null;
   lines: number;
   cancel: { readonly at: number; readonly reason: string } | null;
   againAt: number | null;
@@ -82,6 +83,7 @@ export function makeJob(number: number, given: NewJob, dueAt: number, now: numbe
     result: null,
     error: null,
     progress: null,
+    memo: null,
     lines: 0,
     cancel: null,
     againAt: null,
@@ -104,7 +106,12 @@ export function inOrder(a: ModelJob, b: ModelJob): number {
   return a.priority - b.priority || a.dueAt - b.dueAt || a.number - b.number;
 }
 
-export const policyOf = (job: ModelJob): StoredPolicy => JSON.parse(job.given.policy) as StoredPolicy;
+const policies = new Map<string, StoredPolicy>();
+export function policyOf({ given }: ModelJob): StoredPolicy {
+  const policy = policies.get(given.policy) ?? (JSON.parse(given.policy) as StoredPolicy);
+  policies.set(given.policy, policy);
+  return policy;
+}
 
 /** How long a finished job stays: milliseconds, null for ever, undefined as the cleanup policy says. */
 export const keepOf = (job: ModelJob): { ageMs?: number | null; count?: number } =>

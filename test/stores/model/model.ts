@@ -3,17 +3,20 @@ import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
 import type { Ending } from '../../../src/core/ending.js';
 import type { FinishedState } from '../../../src/core/job.js';
+import type { QueueLimits } from '../../../src/core/limits.js';
 import type { CleanupPolicy } from '../../../src/core/policy.js';
 import type {
   ClaimRequest,
   ExtendRequest,
   Extended,
+  HeldClaim,
   Inserted,
   Move,
   Moved,
   MoveOutcome,
   NewJob,
   Note,
+  QueueTally,
   SettleAnswer,
   Settlement,
   Swept,
@@ -34,6 +37,13 @@ import {
 } from './jobs.js';
 
 const lapsedPerPass = 20;
+const unlimited: QueueLimits = { maxPending: null, concurrency: null, rate: null };
+
+/** Why a batch is refused as a whole. */
+export interface Refusal {
+  readonly code: string;
+  readonly details: object;
+}
 
 export interface ModelClaimed {
   readonly ids: readonly string[];
@@ -49,6 +59,9 @@ export class Model {
   claims: ModelClaim[] = [];
   readonly paused = new Set<string>();
   allPaused = false;
+  readonly limits = new Map<string, QueueLimits>();
+  /** When jobs of a queue with a rate started, oldest first. */
+  readonly starts = new Map<string, number[]>();
   /** Entries into a state, as `name id`, since they were last asked for. */
   events: string[] = [];
   #inserted = 0;
@@ -67,25 +80,30 @@ export class Model {
 
   // ---- insert -------------------------------------------------------------------------------------------------
 
-  /** Null: the whole batch is refused. */
-  insert(batch: readonly NewJob[], atomic: boolean): Inserted[] | null {
-    if (atomic && this.#refuses(batch)) return null;
-    return batch.map((job) => this.#knownId(job) ?? this.#deduplicate(job) ?? this.#create(job, null));
+  /** With `atomic` the answer may be why the whole batch is refused. */
+  insert(batch: readonly NewJob[], atomic: boolean): Inserted[] | Refusal {
+    const refusal = atomic ? (this.#conflictIn(batch) ?? this.#fullFor(batch)) : null;
+    return refusal ?? batch.map((job) => (atomic ? null : this.#full(job)) ?? this.#insertOne(job));
   }
 
-  #refuses(batch: readonly NewJob[]): boolean {
-    const given = batch.filter((job) => job.idGiven);
-    return given.some(
-      (job, index) =>
-        this.#knownId(job)?.outcome === 'refused' ||
-        given.slice(0, index).some((earlier) => earlier.id === job.id && !isSame(earlier, job)),
+  #insertOne(job: NewJob): Inserted {
+    return this.#knownId(job) ?? this.#deduplicate(job) ?? this.#create(job, null);
+  }
+
+  #conflictIn(batch: readonly NewJob[]): Refusal | null {
+    const index = batch.findIndex(
+      (job, i) =>
+        job.idGiven &&
+        (this.#knownId(job)?.outcome === 'refused' ||
+          batch.slice(0, i).some((earlier) => earlier.idGiven && earlier.id === job.id && !isSame(earlier, job))),
     );
+    return index < 0 ? null : { code: 'IDEMPOTENCY_CONFLICT', details: { index } };
   }
 
   #knownId(job: NewJob): Inserted | null {
-    const known = job.idGiven ? (this.byId(job.id)?.given ?? this.tombs.get(job.id)) : undefined;
+    const known = this.byId(job.id)?.given ?? this.tombs.get(job.id);
     if (!known) return null;
-    if (isSame(known, job)) return { id: job.id, outcome: 'existing' };
+    if (!job.idGiven || isSame(known, job)) return { id: job.id, outcome: 'existing' };
     return { id: job.id, outcome: 'refused', code: 'IDEMPOTENCY_CONFLICT', message: '' };
   }
 
@@ -147,6 +165,89 @@ export class Model {
 
   #instant(when: When): number {
     return 'inMs' in when ? this.now + when.inMs : Math.max(when.at, this.now);
+  }
+
+  // ---- limits -------------------------------------------------------------------------------------------------
+
+  limit(queue: string, limits: QueueLimits): void {
+    this.limits.set(queue, limits);
+    if (limits.rate === null) this.starts.delete(queue);
+  }
+
+  pendingIn(queue: string): number {
+    return this.jobs.filter((job) => job.given.queue === queue && stateOf(job, this.now) === 'pending').length;
+  }
+
+  /** Whether a job adds one to its queue is found out by adding it, in thought. */
+  #full(job: NewJob): Inserted | null {
+    const { queue, id } = job;
+    const maxPending = this.limits.get(queue)?.maxPending ?? Number.POSITIVE_INFINITY;
+    if (this.jobs.filter((one) => isPending(one) && one.given.queue === queue).length < maxPending) return null;
+    this.#expireAll();
+    const pending = this.pendingIn(queue);
+    const thought = this.#thought();
+    thought.#insertOne(job);
+    if (pending < maxPending || thought.pendingIn(queue) <= pending) return null;
+    const details = { queue, maxPending, pending, retryAfterMs: 1_000 };
+    return { id, outcome: 'refused', code: 'QUEUE_FULL', message: '', details };
+  }
+
+  /** All or none: the whole batch in thought, job by job. */
+  #fullFor(batch: readonly NewJob[]): Refusal | null {
+    if (![...this.limits.values()].some(({ maxPending }) => maxPending !== null)) return null;
+    const thought = this.#thought();
+    for (const [index, job] of batch.entries()) {
+      const answer = thought.#full(job) ?? thought.#insertOne(job);
+      if (answer.outcome !== 'refused') continue;
+      return { code: answer.code, details: { ...answer.details, pending: this.pendingIn(job.queue), index } };
+    }
+    return null;
+  }
+
+  #thought(): Model {
+    const { jobs, claims, tombs } = structuredClone({ jobs: this.jobs, claims: this.claims, tombs: this.tombs });
+    const thought = new Model(this.now, this.partedUntil);
+    Object.assign(thought, { jobs, claims, tombs, limits: this.limits });
+    thought.#inserted = this.#inserted;
+    return thought;
+  }
+
+  /** How many jobs of a queue may start now. */
+  #room(queue: string): number {
+    const { concurrency, rate } = this.limits.get(queue) ?? unlimited;
+    const running = this.jobs.filter((job) => job.claim && job.given.queue === queue).length;
+    const slots = (concurrency ?? Number.POSITIVE_INFINITY) - running;
+    return Math.min(slots, (rate?.max ?? Number.POSITIVE_INFINITY) - this.#startsIn(queue).length);
+  }
+
+  /** Those that still count: a window is open at its old end. */
+  #startsIn(queue: string): number[] {
+    const { rate } = this.limits.get(queue) ?? unlimited;
+    return rate ? (this.starts.get(queue) ?? []).filter((at) => at > this.now - rate.perMs) : [];
+  }
+
+  #opensAt(queue: string): number | null {
+    const { rate } = this.limits.get(queue) ?? unlimited;
+    const starts = this.#startsIn(queue);
+    return rate && starts.length >= rate.max ? starts[starts.length - rate.max]! + rate.perMs : null;
+  }
+
+  isPaused(queue: string): boolean {
+    return this.paused.has(queue) || (this.allPaused && queue !== 'lastout');
+  }
+
+  /** What runs under a claim that has lapsed holds no slot. */
+  blockOf(queue: string): Pick<QueueTally, 'blockedBy' | 'blockedUntil' | 'full'> {
+    const { maxPending, concurrency } = this.limits.get(queue) ?? unlimited;
+    const full = this.pendingIn(queue) >= (maxPending ?? Number.POSITIVE_INFINITY);
+    const held = this.jobs.filter(
+      ({ claim, given }) => claim && claim.dueAt > this.now && given.queue === queue,
+    ).length;
+    if (this.isPaused(queue)) return { blockedBy: 'paused', blockedUntil: null, full };
+    if (held >= (concurrency ?? Number.POSITIVE_INFINITY))
+      return { blockedBy: 'concurrency', blockedUntil: null, full };
+    const blockedUntil = this.#opensAt(queue);
+    return { blockedBy: blockedUntil === null ? null : 'rate', blockedUntil, full };
   }
 
   // ---- places and turns ---------------------------------------------------------------------------------------
@@ -249,12 +350,17 @@ export class Model {
       .sort((a, b) => a.dueAt - b.dueAt || a.epoch - b.epoch)
       .slice(0, lapsedPerPass);
     for (const claim of lapsed) for (const job of claim.jobs) if (job.claim === claim) this.#lapse(job, claim);
+    const expired = this.#expireAll();
+    const due = this.jobs.filter((job) => job.place === 'later' && job.dueAt <= this.now);
+    for (const job of due.sort((a, b) => a.dueAt - b.dueAt || a.number - b.number)) this.#stand(job);
+    return { lapsed: lapsed.length, expired };
+  }
+
+  #expireAll(): number {
     const over = this.jobs.filter((job) => isPending(job) && isOver(job, this.now));
     over.sort((a, b) => a.expiresAt! - b.expiresAt! || a.number - b.number);
     for (const job of over) this.#expire(job);
-    const due = this.jobs.filter((job) => job.place === 'later' && job.dueAt <= this.now);
-    for (const job of due.sort((a, b) => a.dueAt - b.dueAt || a.number - b.number)) this.#stand(job);
-    return { lapsed: lapsed.length, expired: over.length };
+    return over.length;
   }
 
   #lapse(job: ModelJob, { maxStalls }: ModelClaim): void {
@@ -280,8 +386,13 @@ export class Model {
   claim(request: ClaimRequest, epoch: number): ModelClaimed {
     this.tend();
     const { taken, more } = this.#take(request);
+    for (const { given } of taken)
+      if (this.limits.get(given.queue)?.rate)
+        this.starts.set(given.queue, [...(this.starts.get(given.queue) ?? []), this.now]);
     const later = this.jobs.filter(({ place }) => place === 'later').map(({ dueAt }) => dueAt);
-    const nextDueInMs = later.length === 0 ? null : Math.min(...later) - this.now;
+    const asked = [...this.limits.keys()].filter((queue) => request.queues?.includes(queue) ?? true);
+    const openings = asked.map((queue) => this.#opensAt(queue)).filter((at) => at !== null);
+    const nextDueInMs = later.length + openings.length === 0 ? null : Math.min(...later, ...openings) - this.now;
     if (taken.length > 0) {
       const { owner, maxStalls, leaseMs, slots } = request;
       const claim = { epoch, owner, at: this.now, maxStalls, jobs: taken, dueAt: this.now + leaseMs };
@@ -295,19 +406,47 @@ export class Model {
   }
 
   #take({ types, queues, slots, ahead }: ClaimRequest): { taken: ModelJob[]; more: boolean } {
-    if (this.allPaused || slots + ahead === 0) return { taken: [], more: false };
+    const taken: ModelJob[] = [];
+    if (slots + ahead === 0) return { taken, more: false };
     const ready = this.jobs
       .filter(
         ({ place, given: { type, queue } }) =>
           place === 'ready' &&
           types.includes(type) &&
           (queues === null || queues.includes(queue)) &&
-          !this.paused.has(queue),
+          !this.isPaused(queue),
       )
       .sort(inOrder);
-    const dear = ready.findIndex((job, index) => index >= slots && !mayWait(job));
-    const taken = ready.slice(0, Math.min(slots + ahead, dear < 0 ? ready.length : dear));
-    return { taken, more: ready.length > taken.length };
+    for (const job of ready) {
+      const { queue } = job.given;
+      const room = this.#room(queue) - taken.filter(({ given }) => given.queue === queue).length;
+      if (room <= 0) continue;
+      const asked = taken.length < slots || (taken.length < slots + ahead && room === Infinity && mayWait(job));
+      if (!asked) return { taken, more: true };
+      taken.push(job);
+    }
+    return { taken, more: false };
+  }
+
+  /** What an owner holds. */
+  heldBy(owner: string): HeldClaim[] {
+    return this.claims
+      .filter((claim) => claim.owner === owner)
+      .map((claim) => ({
+        epoch: claim.epoch,
+        ids: claim.jobs.filter((job) => job.claim === claim).map(({ given }) => given.id),
+      }));
+  }
+
+  due(types: readonly string[], queues: readonly string[] | null, limit: number): number {
+    const due = this.jobs.filter(
+      (job) =>
+        stateOf(job, this.now) === 'pending' &&
+        job.dueAt <= this.now &&
+        types.includes(job.given.type) &&
+        (queues?.includes(job.given.queue) ?? true),
+    );
+    return Math.min(due.length, limit);
   }
 
   extend({ owner, leaseMs, claims }: ExtendRequest): Extended {
@@ -338,10 +477,12 @@ export class Model {
     settlements: readonly Settlement[],
     started: readonly { id: string; epoch: number }[],
   ): SettleAnswer[] {
-    const answers = settlements.map(({ id, epoch, ending }) => {
+    const answers = settlements.map(({ id, epoch, ending, memo, then }) => {
       const job = this.#held(owner, id, epoch);
       if (!job) return this.#late(id, epoch, ending);
+      job.memo = memo ?? job.memo;
       this.#leave(job, ending);
+      for (const one of then ?? []) this.#insertOne(one); // no limit refuses them
       return 'ok';
     });
     for (const { id, epoch } of started)
@@ -380,7 +521,7 @@ export class Model {
       return this.#endClaimed(job, kind, 'cancelled', asked ? cancellation(job) : own);
     }
     if (job.againAt !== null && !asked) return this.#again(job, ending);
-    if (kind === 'snooze') return this.#back(job, kind, this.now + ending.inMs);
+    if (kind === 'snooze') return this.#back(job, kind, this.#instant(ending.when));
     job.attempts = used;
     if (kind === 'complete') return this.#endClaimed(job, kind, 'completed', null, ending.result);
     if (kind !== 'retry') return this.#endClaimed(job, kind, 'failed', own);
@@ -393,7 +534,7 @@ export class Model {
     job.attempts = 0;
     job.error = null;
     if (job.given.ttlMs !== null) job.expiresAt = this.now + job.given.ttlMs;
-    this.#back(job, ending.kind, ending.kind === 'snooze' ? Math.min(marked, this.now + ending.inMs) : marked);
+    this.#back(job, ending.kind, ending.kind === 'snooze' ? Math.min(marked, this.#instant(ending.when)) : marked);
   }
 
   note(owner: string, { id, epoch, progress, lines }: Note): SettleAnswer {
