@@ -8,7 +8,8 @@ export interface Claims {
   holds(id: string): boolean;
   /** A job that was claimed ahead has begun; the store learns it with the next call. */
   begun(epoch: number, id: string): void;
-  takeBegun(): { id: string; epoch: number }[];
+  /** Those whose endings travel with the same call are left out: an ending says as much. */
+  takeBegun(ending: readonly { readonly id: string }[]): { id: string; epoch: number }[];
   isTrusted(epoch: number, now: number): boolean;
   readonly size: number;
   readonly all: ReadonlyMap<number, Claim>;
@@ -44,9 +45,12 @@ export function createClaims(): Claims {
     forget,
     holds: (id) => held.has(id),
     begun: (epoch, id) => void all.get(epoch)?.begun.push(id),
-    takeBegun() {
+    takeBegun(ending) {
+      const over = new Set(ending.map(({ id }) => id));
       const begun: { id: string; epoch: number }[] = [];
-      for (const [epoch, claim] of all) for (const id of claim.begun.splice(0)) begun.push({ id, epoch });
+      for (const [epoch, claim] of all) {
+        for (const id of claim.begun.splice(0)) if (!over.has(id)) begun.push({ id, epoch });
+      }
       return begun;
     },
     isTrusted: (epoch, now) => now < (all.get(epoch)?.trustUntil ?? 0),

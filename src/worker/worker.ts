@@ -166,7 +166,7 @@ export class Worker {
   async #exchange(request: ClaimRequest | null): Promise<void> {
     const { store, system } = this.parts;
     const settlements = this.#endings.splice(0, settledMax);
-    const started = settlements.length > 0 ? this.claims.takeBegun() : [];
+    const started = settlements.length > 0 ? this.claims.takeBegun(settlements) : [];
     this.#underWay = settlements;
     this.#exchanging = true;
     this.#heard = false;

@@ -79,9 +79,9 @@ export function createTables(db: SqliteDatabase, namespace: string): SqliteTable
 }
 
 function createKnownIds({ names, sql }: Session): Pick<Tables, 'isKnown'> {
-  const among = (table: string): string => `exists (select 1 from ${names(table)} where id = ?1)`;
+  const among = (table: string): string => `exists (select 1 from ${names(table)} where id = ?)`;
   const select = sql(`select ${['jobs', 'done', 'tombs'].map(among).join(' or ')} as known`);
-  return { isKnown: (id) => select.get(id)?.[0] === 1 };
+  return { isKnown: (id) => select.get(id, id, id)?.[0] === 1 };
 }
 
 /** An idle worker asks often: one statement for everything but the lanes, outside of any transaction. */
