@@ -1,19 +1,18 @@
 /** Opens a queue: finds the store, wires queue, worker and lifecycle, and closes them in order. */
 import { codedStore } from './codec/store.js';
-import type { Codec } from './core/coded.js';
 import { withDeadlines } from './core/deadlines.js';
 import { detailsOf, type JobType, type TypeDetails } from './core/definition.js';
 import { type Duration, show, toMs } from './core/duration.js';
 import { LastoutError } from './core/errors.js';
 import type { Job, JobOptions, Logger } from './core/job.js';
 import { toJob } from './core/job-view.js';
-import { readLimits } from './core/limits.js';
 import { checkName } from './core/names.js';
 import { type CleanupPolicy, defaults } from './core/policy.js';
 import type { NewJob, Store, StoredJob } from './core/store.js';
 import { atMost, type System } from './core/system.js';
 import { refuseUnknown } from './core/unknown-option.js';
 import { createSweeper, type Sweeper } from './lifecycle/sweeper.js';
+import { readOpenOptions } from './open-options.js';
 import { openStore, type StoreFactory } from './open-store.js';
 import { actsOn } from './queue/acts.js';
 import { gatherer, refusal } from './queue/gather.js';
@@ -35,25 +34,15 @@ import {
 import type { StopReport } from './worker/stop.js';
 import { Worker } from './worker/worker.js';
 
-const openOptionNames = ['cleanup', 'queues', 'types', 'codec', 'namespace', 'logger', 'clock'];
 const batchMax = 1_000;
 /** How long after its grace a close may still take. */
 const afterGraceMs = 1_000;
 
 /** Several queues may share one store instance; closing a queue does not empty the store. */
 export async function open(where: string | StoreFactory, options: OpenOptions = {}): Promise<Queue> {
-  refuseUnknown(options, openOptionNames, 'The options of open');
+  const inMemory = typeof where === 'string' ? where.startsWith('memory:') : where?.engine === 'memory';
+  const { book, logger, namespace, codec, cleanup, limits } = readOpenOptions(options, inMemory);
   const system = createSystem(options.clock);
-  const logger = options.logger ?? silent;
-  const namespace = options.namespace === undefined ? 'lastout' : checkName(options.namespace, 'namespace');
-  const book: TypeBook = { known: bookOf(options.types ?? []), closed: options.types !== undefined };
-  const codec = readCodec(options.codec);
-  const asked = options.cleanup ?? {};
-  const cleanup = readCleanup(
-    asked,
-    typeof where === 'string' ? where.startsWith('memory:') : where?.engine === 'memory',
-  );
-  const limits = readLimits(options.queues);
   const opened = await openStore(where, { system, namespace, maxStoredJobs: cleanup.maxStoredJobs, limits });
   const timed = withDeadlines(opened, system);
   const store = codec ? codedStore(timed, codec, logger) : timed;
@@ -250,6 +239,8 @@ function createQueue(parts: Parts): Queue {
       throw new LastoutError('TYPE_REQUIRED', `${verb} needs a list of job types with code.`);
     const runnable = new Map<string, TypeDetails>();
     for (const type of types) {
+      if (typeof type === 'string')
+        throw new LastoutError('UNKNOWN_TYPE', `${verb} got the name ${show(type)}; give what defineJob returned.`);
       const details = lookUp(book, type);
       if (!details.run)
         throw new LastoutError(
@@ -283,10 +274,6 @@ function atIndex<T>(index: number, make: () => T | Promise<T>): T | Promise<T> {
   }
 }
 
-function bookOf(types: readonly JobType<unknown, unknown>[]): Map<string, TypeDetails> {
-  return new Map(types.map((type) => [detailsOf(type).name, detailsOf(type)]));
-}
-
 function typeName(type: unknown): unknown {
   return typeof type === 'string' ? type : detailsOf(type).name;
 }
@@ -299,39 +286,3 @@ function readGrace(options: { grace?: Duration }): number {
   refuseUnknown(options, ['grace'], 'The options of close and stop');
   return options.grace === undefined ? defaults.graceMs : toMs(options.grace, 'grace');
 }
-
-/** Only its two functions are looked at: a codec may be an object with more to it. */
-function readCodec(codec: unknown): Codec | null {
-  if (codec === undefined) return null;
-  const { encode, decode } = (codec ?? {}) as Partial<Codec>;
-  if (typeof encode === 'function' && typeof decode === 'function') return codec as Codec;
-  throw new LastoutError('UNKNOWN_OPTION', `codec is ${show(codec)}; give { encode(text), decode(text) }.`);
-}
-
-function readCleanup(asked: NonNullable<OpenOptions['cleanup']>, inMemory: boolean): CleanupPolicy {
-  refuseUnknown(
-    asked,
-    ['maxStoredJobs', 'jobRetentionMs', 'cleanupIntervalMs', 'useCompletedTime'],
-    'The cleanup options',
-  );
-  const { maxStoredJobs = inMemory ? 1_000 : Number.POSITIVE_INFINITY, useCompletedTime = true } = asked;
-  if (maxStoredJobs !== Number.POSITIVE_INFINITY && !(Number.isInteger(maxStoredJobs) && maxStoredJobs >= 0)) {
-    throw new LastoutError(
-      'INVALID_RETENTION',
-      `maxStoredJobs is ${show(maxStoredJobs)}; give a whole number from 0, or Infinity.`,
-    );
-  }
-  if (typeof useCompletedTime !== 'boolean')
-    throw new LastoutError('INVALID_RETENTION', `useCompletedTime is ${show(useCompletedTime)}; give true or false.`);
-  const jobRetentionMs = toMs(asked.jobRetentionMs ?? defaults.jobRetentionMs, 'jobRetentionMs', 'INVALID_RETENTION');
-  const cleanupIntervalMs = toMs(
-    asked.cleanupIntervalMs ?? defaults.cleanupIntervalMs,
-    'cleanupIntervalMs',
-    'INVALID_RETENTION',
-  );
-  if (cleanupIntervalMs < 1)
-    throw new LastoutError('INVALID_RETENTION', 'cleanupIntervalMs is 0; give at least one millisecond.');
-  return { maxStoredJobs, jobRetentionMs, cleanupIntervalMs, useCompletedTime };
-}
-
-const silent: Logger = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };

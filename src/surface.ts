@@ -80,10 +80,10 @@ export interface Queue extends AsyncDisposable {
    * Sets a schedule: each tick gives one job. Every process may set it when it starts; an equal one is left as it is,
    * another one takes its place. Without a timeZone, cron is read in UTC. Missed ticks: skip, once (the default), all.
    */
-  schedule(
+  schedule<I, R, In = I>(
     name: string,
-    type: JobType<any, any, any> | string,
-    input: unknown,
+    type: JobType<I, R, In> | string,
+    input: In,
     when: ScheduleWhen,
     options?: JobOptions,
   ): Promise<void>;

@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { defineJob, handle, memoryStore, open } from '../src/index.js';
+import { type Code, defineJob, handle, memoryStore, open, type OpenOptions } from '../src/index.js';
 import { closedAfterwards, eachStore, expectCode, temporaryFolder } from './support.js';
 
 describe('open: which store', () => {
@@ -91,6 +91,16 @@ describe('open: options', () => {
 
   it.each(['', 'a b', 'a:b', 'a'.repeat(129), '__proto__', 5])('the namespace %j is refused', async (namespace) => {
     await expectCode('INVALID_NAME', () => open('memory:', { namespace: namespace as string }));
+  });
+
+  it.each([
+    ['types', { name: 'mail' }, 'TYPE_REQUIRED', 'give a list'],
+    ['logger', true, 'UNKNOWN_OPTION', 'no function debug, info, warn, error'],
+    ['logger', { info: () => undefined }, 'UNKNOWN_OPTION', 'no function debug, warn, error'],
+    ['clock', {}, 'UNKNOWN_OPTION', 'now()'],
+  ])('a wrong %s (%j) is refused before anything is opened', async (name, value, code, words) => {
+    const refusal = await expectCode(code as Code, () => open('memory:', { [name]: value } as OpenOptions));
+    expect(refusal.message).toContain(words);
   });
 
   it('a list of types takes only what defineJob returned', async () => {

@@ -254,6 +254,8 @@ describe('types', () => {
     missing: () => queue.enqueue(build, { pages: [] }),
     // @ts-expect-error no input at all
     nothing: () => queue.enqueue(build),
+    // @ts-expect-error a field of the wrong type, in a schedule
+    scheduled: () => queue.schedule('nightly', build, { site: 5 }, { every: '1h' }),
     // @ts-expect-error an option that does not exist
     option: () => queue.enqueue(build, { site: 'docs', pages: [] }, { dely: 5 }),
     // @ts-expect-error a duration without a unit

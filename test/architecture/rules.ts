@@ -72,6 +72,11 @@ export const layers: Readonly<Record<string, Layer>> = {
     outside: [],
     because: 'it turns a URL into a store and does nothing else',
   },
+  'open-options.ts': {
+    sees: ['core', 'queue', 'surface.ts'],
+    outside: [],
+    because: 'it checks what open is given and opens nothing',
+  },
   'surface.ts': {
     sees: ['core', 'queue', 'queue/ticks.ts', 'worker', 'lifecycle'],
     outside: [],

@@ -1,0 +1,92 @@
+/** The options of `open`, checked before anything is opened. */
+import type { Codec } from './core/coded.js';
+import { detailsOf } from './core/definition.js';
+import { show, toMs } from './core/duration.js';
+import { LastoutError } from './core/errors.js';
+import type { Logger } from './core/job.js';
+import { type QueueLimits, readLimits } from './core/limits.js';
+import { checkName } from './core/names.js';
+import { type CleanupPolicy, defaults } from './core/policy.js';
+import { refuseUnknown } from './core/unknown-option.js';
+import type { TypeBook } from './queue/new-job.js';
+import type { OpenOptions } from './surface.js';
+
+const names = ['cleanup', 'queues', 'types', 'codec', 'namespace', 'logger', 'clock'];
+
+export interface OpenSettings {
+  readonly book: TypeBook;
+  readonly logger: Logger;
+  readonly namespace: string;
+  readonly codec: Codec | null;
+  readonly cleanup: CleanupPolicy;
+  readonly limits: ReadonlyMap<string, QueueLimits>;
+}
+
+export function readOpenOptions(options: OpenOptions, inMemory: boolean): OpenSettings {
+  refuseUnknown(options, names, 'The options of open');
+  if (options.clock !== undefined && typeof options.clock?.now !== 'function')
+    throw new LastoutError('UNKNOWN_OPTION', `clock is ${show(options.clock)}; give an object with now().`);
+  return {
+    book: readTypes(options.types),
+    logger: readLogger(options.logger),
+    namespace: options.namespace === undefined ? 'lastout' : checkName(options.namespace, 'namespace'),
+    codec: readCodec(options.codec),
+    cleanup: readCleanup(options.cleanup ?? {}, inMemory),
+    limits: readLimits(options.queues),
+  };
+}
+
+function readTypes(types: OpenOptions['types']): TypeBook {
+  if (types === undefined) return { known: new Map(), closed: false };
+  if (!Array.isArray(types))
+    throw new LastoutError('TYPE_REQUIRED', `types is ${show(types)}; give a list of what defineJob returned.`);
+  return { known: new Map(types.map((type) => [detailsOf(type).name, detailsOf(type)])), closed: true };
+}
+
+const levels = ['debug', 'info', 'warn', 'error'] as const;
+const silent: Logger = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
+
+/** Found out now, or the first call that has something to say would fail for it. */
+function readLogger(logger: unknown): Logger {
+  if (logger === undefined) return silent;
+  const missing = levels.filter((level) => typeof (logger as Partial<Logger> | null)?.[level] !== 'function');
+  if (missing.length === 0) return logger as Logger;
+  throw new LastoutError(
+    'UNKNOWN_OPTION',
+    `logger has no function ${missing.join(', ')}; give an object with debug, info, warn and error, such as console.`,
+  );
+}
+
+/** Only its two functions are looked at: a codec may be an object with more to it. */
+function readCodec(codec: unknown): Codec | null {
+  if (codec === undefined) return null;
+  const { encode, decode } = (codec ?? {}) as Partial<Codec>;
+  if (typeof encode === 'function' && typeof decode === 'function') return codec as Codec;
+  throw new LastoutError('UNKNOWN_OPTION', `codec is ${show(codec)}; give { encode(text), decode(text) }.`);
+}
+
+function readCleanup(asked: NonNullable<OpenOptions['cleanup']>, inMemory: boolean): CleanupPolicy {
+  refuseUnknown(
+    asked,
+    ['maxStoredJobs', 'jobRetentionMs', 'cleanupIntervalMs', 'useCompletedTime'],
+    'The cleanup options',
+  );
+  const { maxStoredJobs = inMemory ? 1_000 : Number.POSITIVE_INFINITY, useCompletedTime = true } = asked;
+  if (maxStoredJobs !== Number.POSITIVE_INFINITY && !(Number.isInteger(maxStoredJobs) && maxStoredJobs >= 0)) {
+    throw new LastoutError(
+      'INVALID_RETENTION',
+      `maxStoredJobs is ${show(maxStoredJobs)}; give a whole number from 0, or Infinity.`,
+    );
+  }
+  if (typeof useCompletedTime !== 'boolean')
+    throw new LastoutError('INVALID_RETENTION', `useCompletedTime is ${show(useCompletedTime)}; give true or false.`);
+  const jobRetentionMs = toMs(asked.jobRetentionMs ?? defaults.jobRetentionMs, 'jobRetentionMs', 'INVALID_RETENTION');
+  const cleanupIntervalMs = toMs(
+    asked.cleanupIntervalMs ?? defaults.cleanupIntervalMs,
+    'cleanupIntervalMs',
+    'INVALID_RETENTION',
+  );
+  if (cleanupIntervalMs < 1)
+    throw new LastoutError('INVALID_RETENTION', 'cleanupIntervalMs is 0; give at least one millisecond.');
+  return { maxStoredJobs, jobRetentionMs, cleanupIntervalMs, useCompletedTime };
+}
