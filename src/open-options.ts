@@ -49,7 +49,7 @@ const silent: Logger = { debug: () => undefined, info: () => undefined, warn: ()
 /** Found out now, or the first call that has something to say would fail for it. */
 function readLogger(logger: unknown): Logger {
   if (logger === undefined) return silent;
-  const missing = levels.filter((level) => typeof (logger as Partial<Logger> | null)?.[level] !== 'function');
+  const missing = levels.filter((level) => typeof logger?.[level] !== 'function');
   if (missing.length === 0) return logger as Logger;
   throw new LastoutError(
     'UNKNOWN_OPTION',

@@ -479,6 +479,39 @@ it('what a settlement remembers and brings along goes through it, and comes back
   expect((await on.coded.claim(request)).jobs[0]!.memo).toBe('{"last":1}');
 });
 
+it('a settlement whose memo or jobs cannot be encoded is left out alone, and its claim goes on', async () => {
+  const { lines, logger } = recordingLogger();
+  const { store: bare, dispose } = await harnessOn(memoryStore());
+  const coded = codedStore(bare, refusing('poison'), logger);
+  await coded.insert(
+    ['a', 'b', 'c', 'd'].map((id) => newJob({ id })),
+    { atomic: true },
+  );
+  const request = { owner: 'w', types: ['mail'], queues: null, slots: 4, ahead: 0, leaseMs: 1_000, maxStalls: 3 };
+  const { epoch } = await coded.claim(request);
+  const ending = { kind: 'snooze', when: { inMs: 0 } } as const;
+  const settlements = [
+    { id: 'a', epoch, ending },
+    { id: 'b', epoch, ending, memo: '"poison"' },
+    { id: 'c', epoch, ending, memo: '1', then: [newJob({ id: 'child' })] },
+    { id: 'd', epoch, ending, memo: '2', then: [newJob({ id: 'fine' }), newJob({ id: 'bad', input: '"poison"' })] },
+    { id: 'nobody', epoch, ending },
+  ];
+  const { answers } = await coded.settle({ owner: 'w', settlements, started: [], next: null });
+  expect(answers).toEqual(['ok', 'UNSERIALIZABLE', 'ok', 'UNSERIALIZABLE', 'STALE_CLAIM']);
+  expect(await bare.read({ log: 'claims', owner: 'w' })).toEqual([{ epoch, ids: ['b', 'd'] }]);
+  const { jobs } = await coded.find({ filter: noFilter, cursor: null, limit: 10 });
+  expect(jobs.map(({ id, state, memo }) => [id, state, memo]).sort()).toEqual([
+    ['a', 'pending', null],
+    ['b', 'processing', null],
+    ['c', 'pending', '1'],
+    ['child', 'pending', null],
+    ['d', 'processing', null],
+  ]);
+  expect(lines.filter(({ message }) => message === 'The codec failed')).toHaveLength(2);
+  await dispose();
+});
+
 async function bareAndCoded() {
   const { store, dispose } = await harnessOn(memoryStore());
   return { bare: store, coded: codedStore(store, aes, quiet), [Symbol.asyncDispose]: dispose };

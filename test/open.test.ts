@@ -99,7 +99,7 @@ describe('open: options', () => {
     ['logger', { info: () => undefined }, 'UNKNOWN_OPTION', 'no function debug, warn, error'],
     ['clock', {}, 'UNKNOWN_OPTION', 'now()'],
   ])('a wrong %s (%j) is refused before anything is opened', async (name, value, code, words) => {
-    const refusal = await expectCode(code as Code, () => open('memory:', { [name]: value } as OpenOptions));
+    const refusal = await expectCode(code as Code, () => open('memory:', { [name]: value }));
     expect(refusal.message).toContain(words);
   });
 

@@ -121,7 +121,7 @@ async function compare({ queues, oracle }: World): Promise<void> {
       ...(cursor !== null && { cursor }),
     });
     for (const { metadata, input } of page.items)
-      ticks.push(tickText(String(metadata.schedule), Date.parse(String(metadata.tick)), Number(input)));
+      ticks.push(tickText(metadata.schedule as string, Date.parse(metadata.tick as string), input as number));
     cursor = page.next;
   }
   expect(ticks.sort()).toEqual([...oracle.ticks].sort());

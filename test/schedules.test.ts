@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { SettleRequest, StoreFactory } from '../src/core/store.js';
-import { defineJob, memoryStore, open, type OpenOptions, type Queue } from '../src/index.js';
+import { defineJob, type JobOptions, memoryStore, open, type OpenOptions, type Queue } from '../src/index.js';
 import { sqliteStore } from '../src/stores/sqlite/index.js';
 import { expectNothingLeft, type FakeClock, fakeClock } from '../src/testing/index.js';
 import { closeUnder, eachStore, expectCode, gate, recordingLogger, tapped, temporaryFolder } from './support.js';
@@ -154,6 +154,18 @@ describe('a schedule', () => {
       }
       expect(writes).toEqual(['insert']);
       expect(await ticksOf(queue)).toEqual([1, 2, 3].map(atMinute));
+    });
+
+    it('is equal whatever the order of the keys in its input and metadata', async () => {
+      const { queue } = await on.still();
+      const set = (input: object, metadata: object): Promise<void> =>
+        queue.schedule('nightly', 'report', input, { every: '1m' }, { metadata: metadata as never });
+      await set({ a: { c: 1, d: 2 }, b: 2 }, { x: 1, y: 2 });
+      const [before] = await liveSchedules(queue);
+      await set({ b: 2, a: { d: 2, c: 1 } }, { y: 2, x: 1 });
+      expect((await liveSchedules(queue)).map(({ id }) => id)).toEqual([before!.id]);
+      await set({ b: 2, a: { d: 2, c: 3 } }, { y: 2, x: 1 });
+      expect((await liveSchedules(queue)).map(({ id }) => id)).not.toEqual([before!.id]);
     });
 
     it('32 calls at once, on two queues, make one live job', async () => {
@@ -538,7 +550,7 @@ describe('two processes', () => {
       expect(await ticksOf(second)).toEqual([atMinute(1)]);
       await clock.advance('2m');
       expect(await ticksOf(second)).toEqual([1, 2, 3].map(atMinute));
-      expect(await liveSchedules(second)).toMatchObject([{ state: 'pending', stalls: 1 }]);
+      expect(await liveSchedules(second)).toMatchObject([{ state: 'pending', stalls: 0 }]);
     });
   }
 });
@@ -602,7 +614,7 @@ describe('a store that fails', () => {
       ['of another form', '{"from":"the future"}'],
       [
         'in an unknown zone',
-        '{"rhythm":{"cron":"* * * * *","timeZone":"Mars/X"},"job":{"type":"report"},"carried":{"since":null,"last":null}}',
+        '{"rhythm":{"cron":"* * * * *","timeZone":"Mars/X"},"job":{"type":"report","input":"null"},"carried":{"since":null,"last":null}}',
       ],
     ])('a definition %s is told of and tried again, and its neighbours fire', async (_, input) => {
       const { lines, logger } = recordingLogger();
@@ -623,6 +635,7 @@ describe('a store that fails', () => {
       } as const; // biome-ignore format: one list
       await store.insert([job], { atomic: false });
       await clock.advance('2m');
+      await clock.advance('1s');
       expect(await ticksOf(queue)).toEqual([1, 2].map(atMinute));
       expect(
         lines.filter(({ message }) => message === 'A schedule cannot be fired; it is tried again').length,
@@ -712,6 +725,15 @@ describe('what schedule refuses, before anything is written', () => {
       expect(await queue.schedules()).toEqual([]);
     });
 
+    it('a misspelt option, as one of schedule', async () => {
+      const { queue } = await on.still();
+      const options = { prioritty: 1 } as JobOptions;
+      const refusal = await expectCode('UNKNOWN_OPTION', () =>
+        queue.schedule('a', 'report', null, { every: '1m' }, options),
+      );
+      expect(refusal.message).toContain('The options of schedule: there is no "prioritty". Did you mean priority?');
+    });
+
     it('an input that its schema refuses', async () => {
       const { queue } = await on.still();
       const schema = {
@@ -734,6 +756,16 @@ describe('what schedule refuses, before anything is written', () => {
       await queue.schedule('a', 'report', null, { every: '1m' }, { delay: '10s' });
       await clock.advance('1m');
       expect((await queue.find({ type: 'report' })).items[0]?.scheduledFor).toEqual(new Date(t0 + 70_000));
+    });
+
+    it('a delay is counted from the tick, also where it is fired late', async () => {
+      const { queue, clock } = await on.still();
+      await queue.schedule('a', 'report', null, { every: '1h' }, { delay: '2h' });
+      await queue.pause('lastout');
+      await clock.advance('90m');
+      await queue.resume('lastout');
+      await clock.settle();
+      expect((await queue.find({ type: 'report' })).items[0]?.scheduledFor).toEqual(new Date(t0 + 180 * minute));
     });
   });
 });

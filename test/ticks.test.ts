@@ -252,6 +252,12 @@ describe('missed ticks', () => {
     });
   });
 
+  it('a tick that was seen up to an hour ahead is dealt with; beyond that the clock was wrong, and it goes on from now', () => {
+    expect(planTicks(every, 'all', minute(60), start)).toEqual({ fire: [], seen: minute(60), next: minute(61) });
+    expect(planTicks(every, 'all', minute(60) + 1, start)).toEqual({ fire: [], seen: start, next: minute(1) });
+    expect(planTicks(cronIn('UTC', '0 3 * * *'), 'once', at('2031-01-01T00:00Z'), start).next).toBe(minute(180));
+  });
+
   it('skip: of several due ones, only the newest can be on time', () => {
     expect(planTicks(every, 'skip', start, minute(7) + 10).fire).toEqual([minute(7)]);
   });

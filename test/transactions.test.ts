@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
-import { defineJob, type JobOptions, open, type OpenOptions, type Queue } from '../src/index.js';
+import { defineJob, type JobOptions, type LastoutError, open, type OpenOptions, type Queue } from '../src/index.js';
 import type { SqliteDatabase } from '../src/stores/sqlite/driver.js';
 import { sqliteStore } from '../src/stores/sqlite/index.js';
 import { connect, valueOf } from './stores/sqlite-support.js';
@@ -273,6 +273,30 @@ describe('refused', () => {
       const refusal = await expectCode('INVALID_TRANSACTION', () => queue.enqueueMany(jobs));
       expect(refusal.message).toMatch(/^Job 2: tx is not that of job 0/);
       expect(refusal.details).toEqual({ index: 2 });
+    }
+    expect(valueOf(db, 'select count(*) from lastout_jobs')).toBe(0);
+    db.exec('rollback');
+  });
+
+  test('a list with a bad item, which is named whether or not others have a transaction', async () => {
+    const { queue, db } = await made(handles[1]![1]);
+    db.exec('begin');
+    const good = { type: 'mail', input: 1, options: { tx: db } };
+    for (const bad of [
+      null,
+      7,
+      { type: 'mail', input: 1, options: 'none' },
+      { type: 'mail', input: 1, options: null },
+    ]) {
+      for (const jobs of [
+        [good, bad],
+        [bad, good],
+      ]) {
+        const refusal = await queue.enqueueMany(jobs as never).catch((error: LastoutError) => error);
+        const alone = await queue.enqueueMany([bad] as never).catch((error: LastoutError) => error);
+        expect(refusal).toMatchObject({ code: (alone as LastoutError).code, details: { index: jobs.indexOf(bad) } });
+        expect((refusal as LastoutError).message).not.toContain('tx is not');
+      }
     }
     expect(valueOf(db, 'select count(*) from lastout_jobs')).toBe(0);
     db.exec('rollback');

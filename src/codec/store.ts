@@ -20,6 +20,7 @@ import type {
   Store,
   StoredJob,
 } from '../core/store.js';
+import { describeThrown } from '../core/thrown.js';
 import { type Texts, textsOf } from './texts.js';
 
 export function codedStore(store: Store, codec: Codec, logger: Logger): Store {
@@ -33,6 +34,21 @@ export function codedStore(store: Store, codec: Codec, logger: Logger): Store {
     const known = sealed.get(ending) ?? sealEnding(texts, ending);
     sealed.set(ending, known);
     return known;
+  }
+
+  /** Null: it is left out, alone. An ending is always sealed; what goes with it may not be. */
+  function sealSettlement({ memo, then, ...settlement }: Settlement): Settlement | null {
+    try {
+      return {
+        ...settlement,
+        ending: endingOf(settlement.ending),
+        ...(memo !== undefined && { memo: texts.seal(memo, 'the memo') }),
+        ...(then !== undefined && { then: then.map(sealJob) }),
+      };
+    } catch (error) {
+      logger.error('The codec failed', { what: 'a settlement', error: describeThrown(error).message });
+      return null;
+    }
   }
 
   async function read(request: ReadRequest): Promise<unknown> {
@@ -55,16 +71,14 @@ export function codedStore(store: Store, codec: Codec, logger: Logger): Store {
       return { ...rest, cancelled: cancelled.map(({ id, reason }) => ({ id, reason: texts.openReason(reason) })) };
     },
     async settle(request) {
-      const settlements = request.settlements.map(
-        ({ memo, then, ...settlement }): Settlement => ({
-          ...settlement,
-          ending: endingOf(settlement.ending),
-          ...(memo !== undefined && { memo: texts.seal(memo, 'the memo') }),
-          ...(then !== undefined && { then: then.map(sealJob) }),
-        }),
-      );
+      const sealed = request.settlements.map(sealSettlement);
+      const settlements = sealed.filter((one) => one !== null);
       const { answers, claimed } = await store.settle({ ...request, settlements });
-      return { answers, claimed: claimed && openClaimed(claimed) };
+      const given = answers.values();
+      return {
+        answers: sealed.map((one) => (one === null ? 'UNSERIALIZABLE' : given.next().value!)),
+        claimed: claimed && openClaimed(claimed),
+      };
     },
     move: async (request) => store.move({ ...request, move: sealMove(texts, request.move) }),
     async find(request) {

@@ -114,7 +114,7 @@ export interface Settlement {
   readonly id: string;
   readonly epoch: number;
   readonly ending: Ending;
-  /** JSON that the job keeps from here on, for its next run. */
+  /** JSON that the job keeps from here on, for its next run. Who leaves one came through: its stalls count from 0 again. */
   readonly memo?: string;
   /**
    * Jobs inserted in the same step: only where this settlement is the one that ends the claim, never where it is stale
@@ -123,8 +123,11 @@ export interface Settlement {
   readonly then?: readonly NewJob[];
 }
 
-/** `ok` also answers the same ending sent a second time by the same claim. */
-export type SettleAnswer = 'ok' | 'STALE_CLAIM' | 'ALREADY_SETTLED';
+/**
+ * `ok` also answers the same ending sent a second time by the same claim. `UNSERIALIZABLE` comes from a codec before the
+ * store that cannot encode what a settlement carries: it was left out, and its claim goes on.
+ */
+export type SettleAnswer = 'ok' | 'STALE_CLAIM' | 'ALREADY_SETTLED' | 'UNSERIALIZABLE';
 
 export interface SettleRequest {
   readonly owner: string;

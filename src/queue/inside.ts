@@ -5,11 +5,19 @@ import type { Inserted, NewJob, Store } from '../core/store.js';
 
 /** The one transaction that all jobs of a call name; undefined: none of them names one. */
 export function transactionOf(jobs: readonly { options?: JobOptions }[]): SqlClient | undefined {
-  const [tx, ...others] = jobs.map((job) => job?.options?.tx);
-  const index = others.findIndex((other) => other !== tx) + 1;
-  if (index === 0) return tx;
-  const message = `Job ${index}: tx is not that of job 0; the jobs of one call are written in one transaction, or all without.`;
+  // What is no job, or has no options to speak of, is refused for that.
+  const named = jobs.flatMap((job, index) => (isReadable(job) ? [{ index, tx: job.options?.tx }] : []));
+  const [first] = named;
+  const other = named.find(({ tx }) => tx !== first!.tx);
+  if (!other) return first?.tx;
+  const { index } = other;
+  const message = `Job ${index}: tx is not that of job ${first!.index}; the jobs of one call are written in one transaction, or all without.`;
   throw new LastoutError('INVALID_TRANSACTION', message, { index });
+}
+
+function isReadable(job: { options?: JobOptions } | null | undefined): boolean {
+  if (job === null || typeof job !== 'object') return false;
+  return job.options === undefined || (job.options !== null && typeof job.options === 'object');
 }
 
 export async function insertInside(

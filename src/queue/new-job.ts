@@ -20,14 +20,15 @@ export interface TypeBook {
 }
 
 export interface JobMaker {
-  make(type: unknown, input: unknown, options: JobOptions | undefined): NewJob | Promise<NewJob>;
+  /** `where` names the options in a refusal. */
+  make(type: unknown, input: unknown, options: JobOptions | undefined, where?: string): NewJob | Promise<NewJob>;
 }
 
 export function jobMaker(book: TypeBook, system: System, logger: Logger): JobMaker {
   return {
-    make(type, input, options) {
+    make(type, input, options, where = 'The options of enqueue') {
       const details = lookUp(book, type);
-      const given = options === undefined ? {} : readOptions(options, 'The options of enqueue');
+      const given = options === undefined ? {} : readOptions(options, where);
       const checked = details.schema ? validate(details.schema, input, details.name) : input;
       if (checked instanceof Promise) return checked.then((value) => build(details, value, given, system, logger));
       return build(details, checked, given, system, logger);

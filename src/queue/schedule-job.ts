@@ -68,6 +68,7 @@ export function readSchedule({
 }: StoredJob): { definition: Definition; memo: Memo } | undefined {
   try {
     const { carried, ...definition } = JSON.parse(input) as Input;
+    if (typeof definition.job.input !== 'string') return undefined;
     const kept = memo === null ? null : (JSON.parse(memo) as Memo);
     return { definition, memo: kept ?? { seen: carried.since ?? createdAt, last: carried.last } };
   } catch {
@@ -80,7 +81,14 @@ export function memoOf(memo: Memo): string {
 }
 
 export function sameDefinition(a: Definition, b: Definition): boolean {
-  return canonicalText(JSON.stringify(a)) === canonicalText(JSON.stringify(b));
+  return comparable(a) === comparable(b);
+}
+
+/** The order of keys does not count, nor inside the texts of the job. */
+function comparable({ job, ...definition }: Definition): string {
+  const { input, metadata, ...template } = job;
+  const texts = [input, metadata ?? '{}', JSON.stringify({ ...definition, template })];
+  return texts.map(canonicalText).join('\n');
 }
 
 export function sameRhythm(a: Definition, b: Definition): boolean {

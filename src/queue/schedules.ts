@@ -5,36 +5,24 @@
 import { isUnknown } from '../core/deadlines.js';
 import { LastoutError } from '../core/errors.js';
 import type { JobOptions, Logger } from '../core/job.js';
-import { fingerprint } from '../core/json.js';
 import { checkName, systemQueue } from '../core/names.js';
 import { defaults } from '../core/policy.js';
-import { printOf } from '../core/print.js';
-import {
-  type ClaimRequest,
-  type Inserted,
-  type NewJob,
-  noFilter,
-  type Settlement,
-  type Store,
-  type StoredJob,
-} from '../core/store.js';
+import { type Inserted, type NewJob, noFilter, type Store, type StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
-import { describeThrown } from '../core/thrown.js';
 import { refusal } from './gather.js';
 import type { JobMaker } from './new-job.js';
 import {
   type Carried,
   type Definition,
   jobOf,
-  type Memo,
-  memoOf,
   readSchedule,
   sameDefinition,
   sameRhythm,
   scheduleType,
   type Template,
 } from './schedule-job.js';
-import { nextTick, planTicks, readWhen, type ScheduleWhen } from './ticks.js';
+import { createTicker } from './ticker.js';
+import { isAstray, nextTick, readWhen, type ScheduleWhen } from './ticks.js';
 
 export interface Schedule {
   readonly name: string;
@@ -55,19 +43,6 @@ export interface Schedules {
   stop(): Promise<void>;
 }
 
-/** A crash, a tending and the parting of a job that met crashes together stay within the time that counts as on time. */
-const leaseMs = 20_000;
-/** Schedules fired in one step: with a hundred missed ticks each, still a bounded step. */
-const batchMax = 20;
-/** A schedule is never given up because its workers died. */
-const maxStalls = 1_000_000_000;
-/** A definition that this process cannot read may be one that a newer one can. */
-const unreadableMs = 60_000;
-/**
- * Whose claim was taken away follows no hint for a while: another process is awake, and if its clock is ahead it would
- * take the next claim away as well. Timers and tending go on.
- */
-const deafMs = 60_000;
 const pageSize = 200;
 /** Others may change the same schedule at the same time; the last one wins. */
 const triesMax = 20;
@@ -89,6 +64,13 @@ export function schedulesOn(parts: ScheduleParts): Schedules {
     return (await store.find({ filter, cursor: null, limit: 1 })).jobs[0];
   }
 
+  /** Due at once: whoever claims it plans by the clock of the store, and leaves it as it is if it was ours that is off. */
+  async function lookAgain(id: string): Promise<void> {
+    const move = { kind: 'reschedule', when: { inMs: 0 }, priority: null } as const;
+    await store.move({ filter: { ...noFilter, ids: [id] }, move, dryRun: false, cursor: null, limit: 1 });
+    return ticker.tend();
+  }
+
   /** Every process sets its schedules when it starts: what is there already stays as it is, with its phase. */
   async function set(definition: Definition): Promise<void> {
     let unknown = 0;
@@ -97,6 +79,7 @@ export function schedulesOn(parts: ScheduleParts): Schedules {
       const known = live && readSchedule(live);
       // One that was asked to stop while it fires is as good as gone.
       if (known && live.cancelAt === null && sameDefinition(known.definition, definition)) {
+        if (isAstray(known.memo.seen, system.now())) return lookAgain(live.id);
         const next = nextTick(definition.rhythm, known.memo.seen);
         return next === null ? undefined : ticker.expect(definition.name, next);
       }
@@ -117,7 +100,7 @@ export function schedulesOn(parts: ScheduleParts): Schedules {
       checkName(name, 'The name of a schedule');
       refuseOptions(options);
       const { rhythm, missed } = readWhen(when, system.now());
-      const made = await parts.maker.make(type, input, options);
+      const made = await parts.maker.make(type, input, options, 'The options of schedule');
       await set({ name, rhythm, missed, job: templateOf(name, made) });
     },
     async unschedule(name) {
@@ -198,168 +181,4 @@ function nextOf({ definition, memo }: NonNullable<ReturnType<typeof readSchedule
   } catch {
     return null;
   }
-}
-
-interface Ticker extends Pick<Schedules, 'tend' | 'stop'> {
-  /** A tick that this process knows of: it is there when it comes, and not only at the next tending. */
-  expect(name: string, at: number): void;
-  forget(name: string): void;
-}
-
-function createTicker({ store, system, logger }: ScheduleParts): Ticker {
-  const owner = system.id();
-  const request: ClaimRequest = {
-    owner,
-    types: [scheduleType],
-    queues: [systemQueue],
-    slots: batchMax,
-    ahead: 0,
-    leaseMs,
-    maxStalls,
-  };
-  const expected = new Map<string, number>();
-  let callOff: () => void = () => undefined;
-  let armedFor = Number.POSITIVE_INFINITY;
-  let firing: Promise<void> | null = null;
-  let askedAgain = false;
-  let stopped = false;
-  let unsure = false;
-  let deafUntil = Number.NEGATIVE_INFINITY;
-  const unsubscribe = store.subscribe((hint) => {
-    if (system.monotonic() < deafUntil) return;
-    if (hint.kind === 'ready' && (hint.types.has(scheduleType) || hint.types.has('*'))) void tend();
-  });
-
-  function arm(at: number): void {
-    if (at >= armedFor || stopped) return;
-    callOff();
-    armedFor = at;
-    callOff = system.timer(Math.max(0, at - system.now()), () => {
-      const now = Math.max(system.now(), armedFor);
-      armedFor = Number.POSITIVE_INFINITY;
-      for (const [name, next] of expected) if (next <= now) expected.delete(name);
-      arm(Math.min(...expected.values()));
-      void tend();
-    });
-  }
-  function expect(name: string, at: number): void {
-    expected.set(name, at);
-    arm(at);
-  }
-
-  /** One pass at a time; who asks during one waits for the next, which sees what he saw. */
-  function tend(): Promise<void> {
-    if (firing) {
-      askedAgain = true;
-      return firing;
-    }
-    firing = fireAll().finally(() => {
-      firing = null;
-    });
-    return firing;
-  }
-  async function fireAll(): Promise<void> {
-    do {
-      askedAgain = false;
-      try {
-        await fireDue();
-      } catch (error) {
-        unsure ||= isUnknown(error);
-        if (!stopped)
-          logger.error('Firing schedules failed; it is tried again', { error: describeThrown(error).message });
-        return;
-      }
-    } while (askedAgain && !stopped);
-  }
-  /** A claim whose answer was lost would keep its schedules until it lapses. */
-  async function handBackUnknown(): Promise<void> {
-    const held = await store.read({ log: 'claims', owner });
-    const settlements = held.flatMap(({ epoch, ids }) =>
-      ids.map((id): Settlement => ({ id, epoch, ending: { kind: 'release' } })),
-    );
-    if (settlements.length > 0) await store.settle({ owner, settlements, started: [], next: null });
-    unsure = false;
-  }
-  async function fireDue(): Promise<void> {
-    if (stopped) return;
-    if (unsure) await handBackUnknown();
-    let claimed = await store.claim(request);
-    while (claimed.jobs.length > 0) {
-      const { epoch, at } = claimed;
-      const settlements = claimed.jobs.map((job) => settlementOf(job, epoch, at));
-      const next = stopped ? null : request;
-      const settled = await store.settle({ owner, settlements, started: [], next });
-      if (settled.answers.includes('STALE_CLAIM')) deafUntil = system.monotonic() + deafMs;
-      if (!settled.claimed) return;
-      claimed = settled.claimed;
-    }
-  }
-
-  function settlementOf(job: StoredJob, epoch: number, now: number): Settlement {
-    try {
-      const known = readSchedule(job);
-      if (!known) throw new Error('Its definition cannot be read');
-      const { definition, memo } = known;
-      const { fire, seen, next } = planTicks(definition.rhythm, definition.missed, memo.seen, now);
-      const settlement = { id: job.id, epoch, then: fire.map((tick) => tickJob(definition, tick)) };
-      if (next === null) return { ...settlement, ending: over };
-      expect(definition.name, next);
-      const memory: Memo = { seen, last: fire.at(-1) ?? memo.last };
-      return { ...settlement, ending: { kind: 'snooze', when: { at: next } }, memo: memoOf(memory) };
-    } catch (error) {
-      const about = { schedule: job.key, error: describeThrown(error).message };
-      logger.error('A schedule cannot be fired; it is tried again', about);
-      return { id: job.id, epoch, ending: { kind: 'snooze', when: { inMs: unreadableMs } } };
-    }
-  }
-
-  return {
-    tend,
-    expect,
-    forget: (name) => void expected.delete(name),
-    async stop() {
-      stopped = true;
-      callOff();
-      unsubscribe();
-      await firing;
-    },
-  };
-}
-
-const over = {
-  kind: 'cancel',
-  error: JSON.stringify({ code: 'CANCELLED', message: 'The schedule has no tick to come' }),
-} as const;
-
-function tickJob({ name, job }: Definition, tick: number): NewJob {
-  const own = job.metadata === null ? {} : (JSON.parse(job.metadata) as object);
-  const id = tickId(name, tick);
-  return {
-    ...job,
-    id,
-    idGiven: true,
-    print: printOf(id, job.type, job.input),
-    metadata: JSON.stringify({ ...own, schedule: name, tick: new Date(tick).toISOString() }),
-  };
-}
-
-const digits = '0123456789abcdefghjkmnpqrstvwxyz';
-
-/**
- * The same for the same tick of the same schedule, whoever fires it, and ordered by time like any id. The settlement
- * alone makes a tick fire once; the id holds also across a schedule that is changed while it fires.
- */
-function tickId(name: string, tick: number): string {
-  return inDigits(tick) + inDigits(Number.parseInt(fingerprint(`${name} ${tick}`), 36));
-}
-
-/** The last ten digits of a number. */
-function inDigits(number: number): string {
-  let rest = number;
-  let text = '';
-  for (let i = 0; i < 10; i++) {
-    text = digits[rest % 32]! + text;
-    rest = Math.floor(rest / 32);
-  }
-  return text;
 }

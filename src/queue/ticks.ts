@@ -29,8 +29,16 @@ const cronLengthMax = 500;
 const onTimeMs = 60_000;
 /** Of many missed ticks, `all` fires the newest. */
 const missedMax = 100;
+/** Clocks of processes may differ by so much; ticks further ahead were seen by a clock that was wrong. */
+const aheadMaxMs = 3_600_000;
 
-export function planTicks(rhythm: Rhythm, missed: Missed, seen: number, now: number): Plan {
+export function isAstray(seen: number, now: number): boolean {
+  return seen > now + aheadMaxMs;
+}
+
+/** `remembered`: ticks up to there are dealt with. */
+export function planTicks(rhythm: Rhythm, missed: Missed, remembered: number, now: number): Plan {
+  const seen = isAstray(remembered, now) ? now : remembered;
   const ticks = ticksOf(rhythm);
   const due = ticks.newest(seen, now, missed === 'all' ? missedMax : 1);
   const newest = due.at(-1);

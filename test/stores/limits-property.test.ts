@@ -3,7 +3,14 @@ import fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Ending } from '../../src/core/ending.js';
 import type { QueueLimits } from '../../src/core/limits.js';
-import { type ClaimRequest, type NewJob, noFilter, type Store, type StoredJob } from '../../src/core/store.js';
+import {
+  type ClaimRequest,
+  type Inserted,
+  type NewJob,
+  noFilter,
+  type Store,
+  type StoredJob,
+} from '../../src/core/store.js';
 import { memoryStore } from '../../src/stores/memory/store.js';
 import { sqliteStore } from '../../src/stores/sqlite/index.js';
 import type { StoreHarness } from '../../src/testing/index.js';
@@ -205,11 +212,12 @@ describe.each(['memory', 'sqlite'] as const)('on %s', (engine) => {
         batch,
         async (maxPending, before, run, jobs) => {
           const [whole, single] = [await limited(engine, { maxPending }), await limited(engine, { maxPending })];
+          const gathered = await limited(engine, { maxPending });
           let n = 0;
           const named = (list: readonly Partial<NewJob>[]): NewJob[] =>
             list.map((one) => newJob({ ...one, id: `job${n++}` }));
           const [first, second] = [named(before), named(jobs)];
-          for (const { store, advance } of [whole, single]) {
+          for (const { store, advance } of [whole, single, gathered]) {
             await store.insert(first, { atomic: false });
             await store.claim(request('one', run));
             advance(1_000);
@@ -217,7 +225,10 @@ describe.each(['memory', 'sqlite'] as const)('on %s', (engine) => {
           const pictured = async ({ store }: StoreHarness): Promise<unknown> =>
             (await store.find({ filter: noFilter, cursor: null, limit: 50 })).jobs;
           const untouched = await pictured(whole);
-          const answers = await single.store.insert(second, { atomic: false });
+          const answers: Inserted[] = [];
+          for (const one of second) answers.push(...(await single.store.insert([one], { atomic: false })));
+          expect(await gathered.store.insert(second, { atomic: false })).toEqual(answers);
+          expect(await pictured(gathered)).toEqual(await pictured(single));
           const refused = answers.find(({ outcome }) => outcome === 'refused');
           const atomic = await whole.store.insert(second, { atomic: true }).catch((error: unknown) => error);
           if (refused) {

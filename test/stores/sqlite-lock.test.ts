@@ -26,6 +26,7 @@ test('past the deadline the call fails, nothing is written, and the next one wor
   const { store, other } = await lockedStore(150);
   const refusal = await expectCode('STORE_UNAVAILABLE', () => store.insert([newJob()], { atomic: true }));
   expect(refusal.message).toMatch(/was locked by another transaction for 150 ms\. Nothing was written/);
+  expect(refusal.message).toContain('the call needs { tx }');
   other.exec('commit');
   expect(valueOf(other, 'select count(*) from lastout_jobs')).toBe(0);
   expect(valueOf(other, 'select count(*) from lastout_events')).toBe(0);

@@ -1,12 +1,13 @@
 // Transactions of the caller, as far as they depend on the driver and on other processes. The rest: test/transactions.test.ts.
 import { type ChildProcess, spawn } from 'node:child_process';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { noFilter, type Store } from '../../src/core/store.js';
 import { type Job, open, type Queue } from '../../src/index.js';
-import type { SqliteDatabase } from '../../src/stores/sqlite/driver.js';
+import type { SqliteDatabase, SqliteStatement } from '../../src/stores/sqlite/driver.js';
 import { sqliteStore } from '../../src/stores/sqlite/index.js';
 import { seeded } from '../crash/seeded.js';
 import { expectCode, temporaryFolder } from '../support.js';
@@ -75,6 +76,25 @@ describe.each(handles)('on %s', (_, make) => {
     db.exec('rollback to mine; release mine; commit');
     expect(valueOf(db, 'select group_concat(id) from lastout_jobs')).toBe('outer');
     expect(valueOf(db, "select n from lastout_counts where name = 'pending'")).toBe(1);
+  });
+
+  test('a failure in the midst of a batch leaves nothing of it, and the transaction alive', async () => {
+    const { store, db } = await made(make);
+    db.exec(
+      'create table mine (n); create temp trigger refuse before insert on main.lastout_jobs ' +
+        `when new.input = '"bad"' begin select raise(abort, 'refused'); end`,
+    );
+    const before = dump(db);
+    db.exec('begin; insert into mine values (1)');
+    const batch = [newJob({ policy: policyOf(1) }), newJob({ input: '"bad"' })];
+    await expect(store.insert(batch, { atomic: true, tx: db })).rejects.toThrow(/refused/);
+    await store.insert([newJob({ id: 'next' })], { atomic: true, tx: db });
+    db.exec("rollback; begin; insert into mine values ('kept')");
+    await expect(store.insert(batch, { atomic: true, tx: db })).rejects.toThrow(/refused/);
+    db.exec('commit');
+    expect(valueOf(db, 'select group_concat(n) from mine')).toBe('kept');
+    db.exec('delete from mine');
+    expect(dump(db)).toEqual(before);
   });
 
   test('without an open transaction nothing is written', async () => {
@@ -162,6 +182,88 @@ test('a transaction on another database is refused, whatever the tables in it', 
     db.exec('rollback');
     db.close();
   }
+});
+
+test('a transaction on another database is refused also when its file is gone', async () => {
+  const store = await openStore(newFile());
+  onTestFinished(() => store.close());
+  const file = newFile();
+  const db = await connect(file);
+  onTestFinished(() => void db.close());
+  db.exec('create table mine (n); begin');
+  rmSync(file);
+  const refusal = await expectCode('INVALID_TRANSACTION', () => openInside(store, db));
+  expect(refusal.message).toContain('on another database');
+});
+
+describe('a handle that fails by itself', () => {
+  const failing = (db: SqliteDatabase, spoil: Partial<SqliteDatabase>): SqliteDatabase => ({
+    exec: (text) => db.exec(text),
+    prepare: (text) => db.prepare(text),
+    close: () => db.close(),
+    ...spoil,
+  });
+  const broken = (): never => {
+    throw new TypeError('worn out');
+  };
+  const spoils: readonly [string, (db: SqliteDatabase) => Partial<SqliteDatabase>][] = [
+    ['at its first statement', () => ({ prepare: broken })],
+    [
+      'in the middle',
+      (db) => ({ prepare: (text) => ({ ...bound(db.prepare(text)), ...(/^insert/.test(text) && { run: broken }) }) }),
+    ],
+    ['at the savepoint', (db) => ({ exec: (text) => (/^savepoint/.test(text) ? broken() : db.exec(text)) })],
+    ['at the end', (db) => ({ exec: (text) => (/^release/.test(text) ? broken() : db.exec(text)) })],
+  ];
+
+  test.each(spoils)('%s is refused, and has done nothing', async (_, spoil) => {
+    const { store, db } = await made(handles[1]![1]);
+    db.exec('create table mine (n)');
+    const before = dump(db);
+    db.exec('begin; insert into mine values (1)');
+    const refusal = await expectCode('INVALID_TRANSACTION', () => openInside(store, failing(db, spoil(db))));
+    expect(refusal.message).toContain('worn out');
+    expect(refusal.cause).toBeInstanceOf(TypeError);
+    db.exec('commit');
+    expect(valueOf(db, 'select count(*) from mine')).toBe(1);
+    expect(dump(db)).toEqual(before);
+  });
+
+  test('and cannot even undo it says that the result is unknown', async () => {
+    const { store, db } = await made(handles[1]![1]);
+    const exec = (text: string): unknown => (/^(release|rollback)/.test(text) ? broken() : db.exec(text));
+    db.exec('begin');
+    const refusal = await expectCode('RESULT_UNKNOWN', () => openInside(store, failing(db, { exec })));
+    expect(refusal.message).toMatch(/worn out.*[Rr]oll back/);
+    db.exec('rollback');
+  });
+});
+
+test.each(handles.slice(0, 2))('%s may be closed and opened again', async (_, make) => {
+  const { store, db } = await made(make);
+  const count = (): unknown => valueOf(db, 'select count(*) from lastout_jobs');
+  for (let round = 0; round < 3; round++) {
+    db.exec('begin');
+    await openInside(store, db);
+    db.exec('rollback');
+    expect(count()).toBe(round);
+    db.exec('begin immediate');
+    await openInside(store, db);
+    db.exec('commit');
+    expect(count()).toBe(round + 1);
+    db.close();
+    (db as SqliteDatabase & { open(): void }).open();
+  }
+});
+
+test('the given connection may be opened again before it first has a transaction', async () => {
+  const { store, db } = await made(handles[0]![1]);
+  db.close();
+  (db as SqliteDatabase & { open(): void }).open();
+  db.exec('begin');
+  await openInside(store, db);
+  db.exec('rollback');
+  expect(valueOf(db, 'select count(*) from lastout_jobs')).toBe(0);
 });
 
 test('a database in memory has only the connection that was given', async () => {
@@ -288,6 +390,15 @@ async function made(make: () => Promise<{ store: Store; db: SqliteDatabase }>) {
 
 function openInside(store: Store, db: SqliteDatabase): Promise<unknown> {
   return store.insert([newJob()], { atomic: true, tx: db });
+}
+
+/** A statement whose methods can be taken over one by one. */
+function bound(statement: SqliteStatement): SqliteStatement {
+  return {
+    run: (...values) => statement.run(...values),
+    get: (...values) => statement.get(...values),
+    all: (...values) => statement.all(...values),
+  };
 }
 
 function isInTransaction(db: SqliteDatabase): boolean {

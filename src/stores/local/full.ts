@@ -1,105 +1,117 @@
 /** maxPending: whether one more job may wait in a queue. What would not add one is never refused. */
 import { LastoutError } from '../../core/errors.js';
 import type { Inserted, NewJob } from '../../core/store.js';
-import { expire } from './end.js';
-import { matchesOf } from './matches.js';
+import { type Matches, matchesOf } from './matches.js';
 import type { Step } from './step.js';
 import type { Row } from './tables.js';
 
 /** There is no telling when a job will start: long enough to be kind to the store, short enough to be kind to the caller. */
 const retryAfterMs = 1_000;
-const expiredMax = 500;
 
 type Refusal = Inserted & { readonly outcome: 'refused' };
 
 /** A job whose id is known is answered and not created. */
 type IsKnown = (job: NewJob) => boolean;
 
-/** Says of each job, one after the other, whether its queue is full for it. Null: no queue has such a limit. */
-export function fullQueues(step: Step, isKnown: IsKnown): ((job: NewJob) => Refusal | null) | null {
-  const mostIn = pendingLimits(step);
-  if (mostIn.size === 0) return null;
-  let swept = false;
-  return (job) => {
-    const most = mostIn.get(job.queue);
-    if (most === undefined || step.tables.pendingIn(job.queue) < most) return null;
-    // Jobs past their ttl wait no longer, swept or not.
-    if (!swept) for (const row of step.tables.expired(step.now, expiredMax)) expire(step, row);
-    swept = true;
-    const pending = step.tables.pendingIn(job.queue);
-    return pending < most || isKnown(job) || !addsOne(step, job) ? null : refusal(job, most, pending);
-  };
+/** The jobs of a batch that are refused, by index; each of the others is taken, or answered, for itself. */
+export function refusalsOfFull(
+  step: Step,
+  jobs: readonly NewJob[],
+  isKnown: IsKnown,
+): ReadonlyMap<number, Refusal> | null {
+  let refusals: Map<number, Refusal> | null = null;
+  for (const { index, job, most, pending } of withoutRoom(step, jobs, isKnown))
+    (refusals ??= new Map()).set(index, refusal(job, most, pending));
+  return refusals;
 }
 
-/** Whether the queue would have one more pending job: not where the new one only takes the place of another. */
-function addsOne(step: Step, job: NewJob): boolean {
-  if (job.deduplication === 'none') return true;
-  const { pending, processing } = matchesOf(step, job);
-  if (job.deduplication === 'replace') return !pending.some(({ queue }) => queue === job.queue);
-  return pending.length === 0 && (job.deduplication === 'skip' || processing === undefined);
-}
-
-/** All or none: the batch is gone through in thought, in call order, before anything is written. */
+/** All or none. */
 export function refuseFullBatch(step: Step, jobs: readonly NewJob[], isKnown: IsKnown): void {
+  for (const { index, job, most, stored } of withoutRoom(step, jobs, isKnown)) {
+    const { code, message, details } = refusal(job, most, stored);
+    throw new LastoutError(code, `Job ${index}: ${message}`, { ...details, index });
+  }
+}
+
+interface WithoutRoom {
+  readonly index: number;
+  readonly job: NewJob;
+  readonly most: number;
+  /** What waits before the batch, and at this job's turn. */
+  readonly stored: number;
+  readonly pending: number;
+}
+
+/** The batch is gone through in thought, in call order, before anything is written. */
+function* withoutRoom(step: Step, jobs: readonly NewJob[], isKnown: IsKnown): Generator<WithoutRoom> {
   const mostIn = pendingLimits(step);
+  if (mostIn.size === 0) return;
   const coming = new Map<string, number>();
   for (const { queue } of jobs) if (mostIn.has(queue)) coming.set(queue, (coming.get(queue) ?? 0) + 1);
-  if ([...coming].every(([queue, n]) => step.tables.pendingIn(queue) + n <= mostIn.get(queue)!)) return;
+  const storedIn = new Map([...coming].map(([queue, n]) => [queue, waitingIn(step, queue, mostIn.get(queue)! - n)]));
+  if ([...coming].every(([queue, n]) => storedIn.get(queue)! + n <= mostIn.get(queue)!)) return;
   const foresight = foresee(step);
-  jobs.forEach((job, index) => {
-    if (isKnown(job) || foresight.isKnown(job)) return;
+  for (const [index, job] of jobs.entries()) {
+    if (isKnown(job) || foresight.isKnown(job)) continue;
     const most = mostIn.get(job.queue) ?? Number.POSITIVE_INFINITY;
-    const met = foresight.meet(job);
-    if (met === 'added' && foresight.pendingIn(job.queue) >= most) {
-      const { code, message, details } = refusal(job, most, foresight.storedIn(job.queue));
-      throw new LastoutError(code, `Job ${index}: ${message}`, { ...details, index });
-    }
-    if (met !== 'taken') foresight.create(job);
-  });
+    const stored = storedIn.get(job.queue) ?? 0;
+    const pending = stored + foresight.grownIn(job.queue);
+    if (!foresight.play(job, pending < most)) yield { index, job, most, stored, pending };
+  }
 }
 
-/** What will stand in the queues after the jobs of a batch that were looked at so far. */
+/** Jobs past their ttl wait no longer, swept or not. As many of them are counted as make a difference: `few` is few enough. */
+function waitingIn({ tables, now }: Step, queue: string, few: number): number {
+  const pending = tables.pendingIn(queue);
+  return pending <= few ? pending : pending - tables.expiredIn(queue, now, pending - few);
+}
+
+/** What will have become of the queues after the jobs of a batch that were looked at so far. */
 function foresee(step: Step) {
-  const expired = new Map<string, number>();
-  for (const { queue, expired: n } of step.tables.untold(step.now)) expired.set(queue, (expired.get(queue) ?? 0) + n);
   const ended = new Set<Row>();
   const again = new Set<Row>();
   const grown = new Map<string, number>();
   const ids = new Set<string>();
   let created: NewJob[] = [];
   const grow = (queue: string, by: number): void => void grown.set(queue, (grown.get(queue) ?? 0) + by);
-  const storedIn = (queue: string): number => step.tables.pendingIn(queue) - (expired.get(queue) ?? 0);
   const isMatch = (job: NewJob, other: NewJob): boolean =>
     other.type === job.type && (job.key === null || other.key === job.key);
+  function create(job: NewJob): void {
+    ids.add(job.id);
+    created.push(job);
+    grow(job.queue, 1);
+  }
+  function replace(job: NewJob, pending: readonly Row[], siblings: readonly NewJob[]): void {
+    for (const row of pending) ended.add(row);
+    created = created.filter((other) => !siblings.includes(other));
+    for (const { queue } of [...pending, ...siblings]) grow(queue, -1);
+    create(job);
+  }
 
   return {
-    storedIn,
-    pendingIn: (queue: string): number => storedIn(queue) + (grown.get(queue) ?? 0),
+    grownIn: (queue: string): number => grown.get(queue) ?? 0,
     isKnown: (job: NewJob): boolean => job.idGiven && ids.has(job.id),
-    create(job: NewJob): void {
-      ids.add(job.id);
-      created.push(job);
-      grow(job.queue, 1);
-    },
-    /** Plays the strategy of a job: another one stands for it, it takes the place of one in its queue, or it adds one. */
-    meet(job: NewJob): 'taken' | 'in place' | 'added' {
-      if (job.deduplication === 'none') return 'added';
-      const { pending, processing } = matchesOf(step, job, { ended, again });
-      const siblings = created.filter((other) => isMatch(job, other));
-      if (job.deduplication === 'replace') {
-        for (const row of pending) ended.add(row);
-        created = created.filter((other) => !siblings.includes(other));
-        const replaced = [...pending, ...siblings];
-        for (const { queue } of replaced) grow(queue, -1);
-        return replaced.some(({ queue }) => queue === job.queue) ? 'in place' : 'added';
+    /** Plays the strategy of a job. False: it would add one where there is no room, and then nothing has happened. */
+    play(job: NewJob, hasRoom: boolean): boolean {
+      const { pending, processing } = job.deduplication === 'none' ? noMatches : matchesOf(step, job, { ended, again });
+      const siblings = job.deduplication === 'none' ? [] : created.filter((other) => isMatch(job, other));
+      const isMet = pending.length > 0 || siblings.length > 0;
+      if (job.deduplication === 'replace' && isMet) {
+        // Where it takes the place of one in its queue, it adds none.
+        if (!hasRoom && ![...pending, ...siblings].some(({ queue }) => queue === job.queue)) return false;
+        replace(job, pending, siblings);
+      } else if (job.deduplication === 'coalesce' && !isMet && processing) {
+        again.add(processing);
+      } else if (!isMet) {
+        if (!hasRoom) return false;
+        create(job);
       }
-      if (pending.length > 0 || siblings.length > 0) return 'taken';
-      if (job.deduplication === 'skip' || !processing) return 'added';
-      again.add(processing);
-      return 'taken';
+      return true;
     },
   };
 }
+
+const noMatches: Pick<Matches, 'pending' | 'processing'> = { pending: [], processing: undefined };
 
 function pendingLimits({ tables }: Step): Map<string, number> {
   const most = new Map<string, number>();

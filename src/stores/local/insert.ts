@@ -3,7 +3,7 @@ import { LastoutError } from '../../core/errors.js';
 import { printIn } from '../../core/print.js';
 import type { Inserted, NewJob, When } from '../../core/store.js';
 import { endPending, expire } from './end.js';
-import { fullQueues, refuseFullBatch } from './full.js';
+import { refusalsOfFull, refuseFullBatch } from './full.js';
 import { matchesOf } from './matches.js';
 import { leavePlace, stand } from './place.js';
 import { type Step, tell } from './step.js';
@@ -16,8 +16,8 @@ export function insert(step: Step, jobs: readonly NewJob[], atomic: boolean): In
     refuseFullBatch(step, jobs, isKnown);
     return jobs.map((job) => insertOne(step, job));
   }
-  const refusalIn = fullQueues(step, isKnown);
-  return jobs.map((job) => refusalIn?.(job) ?? insertOne(step, job));
+  const refusals = refusalsOfFull(step, jobs, isKnown);
+  return jobs.map((job, index) => refusals?.get(index) ?? insertOne(step, job));
 }
 
 /** Never throws: a refusal is an answer, and then nothing has happened. */

@@ -14,10 +14,10 @@ export interface Allowance {
   /** Infinity: no limit on what runs. */
   readonly slots: number;
   readonly rate: QueueLimits['rate'];
-  /** The starts that still count. */
+  /** The starts that still count, oldest first. */
   readonly starts: readonly Starts[];
-  /** The clock was set back: starts in the future are dated now, so that they are not waited for longer than a window. */
-  readonly redated: boolean;
+  /** The clock was set back, or is right again: what that makes of the starts is to be written down. */
+  readonly clockSet: boolean;
 }
 
 /** Of the queues in question, those whose starts are limited. */
@@ -34,16 +34,22 @@ export function allowancesOf(
     if (concurrency === null && rate === null) continue;
     const slots = concurrency === null ? Number.POSITIVE_INFINITY : concurrency - (running?.get(queue) ?? 0);
     const kept = rate === null ? [] : tables.starts(queue);
-    const starts = rate === null ? [] : stillCounting(kept, now, rate.perMs);
-    allowances.set(queue, { slots, rate, starts, redated: kept.some(({ at }) => at > now) });
+    const seen = kept.map((part) => seenAt(now, part));
+    const starts = seen.filter((part) => rate !== null && countsFrom(part) + rate.perMs > now);
+    allowances.set(queue, { slots, rate, starts, clockSet: seen.some((part, n) => part !== kept[n]) });
   }
   return allowances;
 }
 
-function stillCounting(starts: readonly Starts[], now: number, perMs: number): Starts[] {
-  return starts
-    .map(({ from, at, n }) => ({ from: Math.min(from, now), at: Math.min(at, now), n }))
-    .filter(({ at }) => at + perMs > now);
+/** Starts are in the future after the clock was set back. Their instants are kept, for when it is right again. */
+function seenAt(now: number, part: Starts): Starts {
+  const aheadAt = part.at > now ? Math.min(part.aheadAt ?? now, now) : null;
+  return aheadAt === part.aheadAt ? part : { ...part, aheadAt };
+}
+
+/** A start in the future counts from when it was first seen there, so that it is waited for no longer than a window. */
+function countsFrom({ at, aheadAt }: Starts): number {
+  return aheadAt ?? at;
 }
 
 function mayStart({ slots, rate, starts }: Allowance): number {
@@ -62,10 +68,10 @@ function opensAt({ rate, starts }: Allowance): number | null {
   if (rate === null) return null;
   let counting = sum(starts);
   let at: number | null = null;
-  for (const oldest of starts) {
+  for (const oldest of starts.toSorted((a, b) => countsFrom(a) - countsFrom(b))) {
     if (counting < rate.max) break;
     counting -= oldest.n;
-    at = oldest.at + rate.perMs;
+    at = countsFrom(oldest) + rate.perMs;
   }
   return at;
 }
@@ -93,7 +99,7 @@ export function chargeStarts(
   for (const { queue } of taken) started.set(queue, (started.get(queue) ?? 0) + 1);
   for (const [queue, allowance] of allowances) {
     const n = started.get(queue) ?? 0;
-    if (allowance.rate === null || (n === 0 && !allowance.redated)) continue;
+    if (allowance.rate === null || (n === 0 && !allowance.clockSet)) continue;
     const starts = n === 0 ? allowance.starts : withStarts(allowance.starts, step.now, n, allowance.rate);
     step.tables.setStarts(queue, starts);
     charged.set(queue, { ...allowance, starts });
@@ -108,10 +114,12 @@ function withStarts(
   n: number,
   { max, perMs }: { max: number; perMs: number },
 ): Starts[] {
-  const last = starts.at(-1);
+  const past = starts.filter(({ at }) => at <= now);
+  const ahead = starts.filter(({ at }) => at > now);
+  const last = past.at(-1);
   const partMs = max <= partsPerWindow ? 0 : perMs / partsPerWindow;
-  if (!last || now - last.from > partMs) return [...starts, { from: now, at: now, n }];
-  return [...starts.slice(0, -1), { from: last.from, at: now, n: last.n + n }];
+  if (!last || now - last.from > partMs) return [...past, { from: now, at: now, n, aheadAt: null }, ...ahead];
+  return [...past.slice(0, -1), { from: last.from, at: now, n: last.n + n, aheadAt: null }, ...ahead];
 }
 
 function sum(starts: readonly Starts[]): number {

@@ -22,10 +22,16 @@ export function settle(step: Step, request: SettleRequest): Settled {
 function settleOne(step: Step, owner: string, { id, epoch, ending, memo, then }: Settlement): SettleAnswer {
   const held = heldUnder(step, owner, id, epoch);
   if (!held) return answerForOver(step, id, epoch, ending);
-  if (memo !== undefined) held.row.memo = memo;
+  if (memo !== undefined) remember(held.row, memo);
   leave(step, held.row, held.record, ending);
   for (const job of then ?? []) insertOne(step, job);
   return 'ok';
+}
+
+/** A job that lives for years meets a crash now and then; that is no reason to part it from its neighbours. */
+function remember(row: Row, memo: string): void {
+  row.memo = memo;
+  row.stalls = 0;
 }
 
 interface Held {

@@ -89,6 +89,8 @@ export interface Starts {
   /** The last of them. */
   readonly at: number;
   readonly n: number;
+  /** When they were first seen to be in the future, because the clock was set back; null: they are not. */
+  readonly aheadAt: number | null;
 }
 
 export interface Tombstone {
@@ -226,6 +228,8 @@ export interface Tables {
   setStarts(queue: string, starts: readonly Starts[]): void;
   /** The count of pending jobs, as kept by `count`. */
   pendingIn(queue: string): number;
+  /** How many of them are past their expiresAt; counted up to the limit. */
+  expiredIn(queue: string, now: number, limit: number): number;
 
   // Pauses: a queue name, or '*' for all.
   paused(): ReadonlySet<string>;

@@ -129,6 +129,15 @@ export function createPending() {
       const over = firstOf([expiring], byTime, limit, ({ at }) => at <= now);
       return [...new Set(over.map(({ row }) => row))];
     },
+    expiredIn(queue: string, now: number, limit: number): number {
+      const over = new Set<Row>();
+      expiring.walk(({ row, at }) => {
+        if (at > now || over.size === limit) return false;
+        if (row.queue === queue) over.add(row);
+        return true;
+      });
+      return over.size;
+    },
     slotOwner: (type: string, slot: string): Row | undefined => slots.get(`${type}\0${slot}`),
     firstBehind: (row: Row): Row | undefined => behind.get(behindKey(row))?.peek()?.row,
     /** Only what is past its moment is looked at. */

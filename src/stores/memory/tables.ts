@@ -137,6 +137,7 @@ export function createTables(): Tables {
 
     ...createLimits(claims, (at) => stored.liveAt(at)),
     pendingIn: (queue) => tally.get(queue)?.get('pending') ?? 0,
+    expiredIn: (queue, now, limit) => pending.expiredIn(queue, now, limit),
 
     paused: () => paused,
     setPaused: (queue, on) => void (on ? paused.add(queue) : paused.delete(queue)),

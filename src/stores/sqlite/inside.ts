@@ -13,31 +13,32 @@ export type Inside = <T>(tx: SqlClient, work: (tables: Tables) => T) => T;
 
 /** A connection with what is prepared on it. */
 interface Guest {
-  readonly db: SqliteDatabase;
+  readonly release: Statement;
   /** A write that changes nothing: it takes the lock, and fails where the caller has read what others have changed since. */
   readonly lock: Statement;
-  tables: SqliteTables | null;
+  readonly tables: SqliteTables;
 }
 
 export interface InsideParts {
   readonly db: SqliteDatabase;
   readonly where: string;
   readonly namespace: string;
-  /** Of our own connection. */
-  readonly tables: SqliteTables;
+  /** Our own connection gets tables apart too: those of our own steps may stay behind when it is opened again. */
   tablesOn(db: SqliteDatabase): SqliteTables;
 }
 
 /** A connection for each transaction is common; what was prepared on the last few is kept. */
 const guestsMax = 8;
 const savepoint = 'lastout_step';
+const probe = 'lastout_probe';
 
-export function createInside({ db: own, where, namespace, tables, tablesOn }: InsideParts): Inside {
+export function createInside({ db: own, where, namespace, tablesOn }: InsideParts): Inside {
   const lockText = `delete from ${namesOf(namespace)('meta')} where name = ''`;
   const guests = new Map<SqliteDatabase, Guest>();
 
   function guestOf(db: SqliteDatabase): Guest {
-    const guest = guests.get(db) ?? admit(db);
+    const known = guests.get(db);
+    const guest = known && isOf(known, db) ? known : admit(db);
     guests.delete(db);
     guests.set(db, guest);
     for (const oldest of guests.keys()) if (guests.size > guestsMax) guests.delete(oldest);
@@ -45,25 +46,20 @@ export function createInside({ db: own, where, namespace, tables, tablesOn }: In
   }
   function admit(db: SqliteDatabase): Guest {
     if (db !== own && !isSameFile(db, own)) throw otherDatabase(where);
-    return { db, lock: prepare(db, lockText), tables: db === own ? tables : null };
+    return { release: prepare(db, `release ${probe}`), lock: prepare(db, lockText), tables: tablesOn(db) };
   }
 
-  function run<T>(guest: Guest, work: (tables: Tables) => T): T {
-    guest.db.exec(`savepoint ${savepoint}`);
+  function run<T>(db: SqliteDatabase, work: (tables: Tables) => T): T {
+    const { lock, tables } = guestOf(db);
+    lock.run();
     try {
-      guest.lock.run();
-      guest.tables ??= tablesOn(guest.db);
-      guest.tables.begin();
-      const value = work(guest.tables);
-      guest.tables.flush();
-      guest.db.exec(`release ${savepoint}`);
+      tables.begin();
+      const value = work(tables);
+      tables.flush();
       return value;
-    } catch (error) {
-      undo(guest.db);
-      throw error;
     } finally {
       // The caller may still roll back: nothing that was read or drawn in here is known from now on.
-      guest.tables?.forget();
+      tables.forget();
     }
   }
 
@@ -71,11 +67,33 @@ export function createInside({ db: own, where, namespace, tables, tablesOn }: In
     const db = handleIn(tx);
     if (!isInTransaction(db)) throw noTransaction();
     try {
-      return run(guestOf(db), work);
+      db.exec(`savepoint ${savepoint}`);
     } catch (error) {
       throw explain(error, where, isInTransaction(db));
     }
+    try {
+      const value = run(db, work);
+      db.exec(`release ${savepoint}`);
+      return value;
+    } catch (error) {
+      undo(db, error);
+      throw explain(error, where, isInTransaction(db));
+    }
   };
+}
+
+/**
+ * A handle that was closed and opened again is another connection. What was prepared on the last one fails, or, with some
+ * drivers, goes on to work there, outside of this transaction. So a savepoint that only this one has must be known to it.
+ */
+function isOf({ release }: Guest, db: SqliteDatabase): boolean {
+  db.exec(`savepoint ${probe}`);
+  try {
+    release.run();
+    return true;
+  } catch {
+    return false; // the probe goes with our savepoint
+  }
 }
 
 function handleIn(tx: SqlClient): SqliteDatabase {
@@ -101,7 +119,16 @@ function isInTransaction(db: SqliteDatabase): boolean {
 function isSameFile(one: SqliteDatabase, other: SqliteDatabase): boolean {
   const [a, b] = [fileOf(one), fileOf(other)];
   if (a === '' || b === '') return false;
-  return a === b || realpathSync(a) === realpathSync(b);
+  return a === b || realPath(a) === realPath(b);
+}
+
+/** Of a file that is gone, its name. */
+function realPath(file: string): string {
+  try {
+    return realpathSync(file);
+  } catch {
+    return file;
+  }
 }
 
 function fileOf(db: SqliteDatabase): string {
@@ -109,15 +136,33 @@ function fileOf(db: SqliteDatabase): string {
 }
 
 /** Some errors, such as a full disk, have ended the caller's transaction already. */
-function undo(db: SqliteDatabase): void {
-  if (isInTransaction(db)) db.exec(`rollback to ${savepoint}; release ${savepoint}`);
+function undo(db: SqliteDatabase, reason: unknown): void {
+  if (!isInTransaction(db)) return;
+  try {
+    db.exec(`rollback to ${savepoint}; release ${savepoint}`);
+  } catch (error) {
+    const message = `tx failed (${textOf(reason)}), and what was begun could not be undone (${textOf(error)}). Roll back.`;
+    throw new LastoutError('RESULT_UNKNOWN', message, undefined, error);
+  }
 }
 
-function explain(error: unknown, where: string, isOpen: boolean): unknown {
-  const known = isBusy(error) ? busy(error, where) : translate(error, where);
-  if (isOpen || !(known instanceof LastoutError)) return known;
+/** Whatever it was, nothing of ours is left: so each error is a refusal. */
+function explain(error: unknown, where: string, isOpen: boolean): LastoutError {
+  const told = isBusy(error) ? busy(error, where) : translate(error, where);
+  const known = told instanceof LastoutError ? told : unfit(error);
+  if (isOpen) return known;
   const message = `${known.message} SQLite has rolled back the whole transaction.`;
   return new LastoutError(known.code, message, { ...known.details, rolledBack: true }, known.cause);
+}
+
+/** SQLite did not raise it, so it is the handle that cannot be used. */
+function unfit(error: unknown): LastoutError {
+  const message = `tx could not be used (${textOf(error)}). Nothing was written.`;
+  return new LastoutError('INVALID_TRANSACTION', message, undefined, error);
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 /** Waiting is for who begins the transaction: in here nothing else of this process could go on. */

@@ -52,11 +52,15 @@ export function createLimits({ names, sql, counts }: Session): Part {
       new Map(running.all(JSON.stringify(queues)).map(([queue, n]) => [queue as string, n as number])),
     starts(queue) {
       const text = startsOf.get(queue)?.[0] as string | null | undefined;
-      const list = text ? (JSON.parse(text) as [number, number, number][]) : [];
-      return list.map(([from, at, n]): Starts => ({ from, at, n }));
+      const list = text ? (JSON.parse(text) as [number, number, number, number?][]) : [];
+      return list.map(([from, at, n, aheadAt = null]): Starts => ({ from, at, n, aheadAt }));
     },
-    setStarts: (queue, starts) =>
-      void setStarts.run(JSON.stringify(starts.map(({ from, at, n }) => [from, at, n])), queue),
+    setStarts: (queue, starts) => void setStarts.run(JSON.stringify(starts.map(textOf)), queue),
     pendingIn: (queue) => counts.read('pending', queue),
   };
+}
+
+/** Hardly any was ever ahead. */
+function textOf({ from, at, n, aheadAt }: Starts): readonly number[] {
+  return aheadAt === null ? [from, at, n] : [from, at, n, aheadAt];
 }

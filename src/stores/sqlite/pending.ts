@@ -16,6 +16,7 @@ type Part = Pick<
   | 'due'
   | 'nextDueAt'
   | 'expired'
+  | 'expiredIn'
   | 'slotOwner'
   | 'turnOf'
   | 'setTurn'
@@ -58,6 +59,10 @@ export function createPending(session: Session, live: Live): Pending {
   const nextDue = sql(`select due_at from ${table} ${by('pending_later')} where place = 1 order by due_at limit 1`);
   const expired = sql(`${join('pending_expiry')} where p.expires_at <= ? order by p.expires_at, p.seq ${limited}`);
   const expiredSeqs = sql(`select seq from ${table} ${by('pending_expiry')} where expires_at <= ?`);
+  // Those of other queues are passed over in the index; they are swept within seconds, so they are few.
+  const expiredIn = sql(
+    `select count(*) from (select 1 from ${table} ${by('pending_expiry')} where expires_at <= ? and queue = ? ${limited})`,
+  );
   const ofSlot = sql(`${join('pending_slot')} where p.type = ? and p.slot = ?`);
   const behind = sql(
     `${join('pending_behind')} where p.place = 2 and p.type = ? and p.queue = ? and p.xkey = ? ` +
@@ -97,6 +102,7 @@ export function createPending(session: Session, live: Live): Pending {
     due: (now, limit) => due.all(now, limit).map((values) => session.live(values)),
     nextDueAt: () => (nextDue.get()?.[0] ?? null) as number | null,
     expired: (now, limit) => expired.all(now, limit).map((values) => session.live(values)),
+    expiredIn: (queue, now, limit) => expiredIn.get(now, queue, limit)?.[0] as number,
     expiredSeqs: (now) => expiredSeqs.all(now).map(([seq]) => seq as number),
     slotOwner: (type, slot) => rowIn(ofSlot.get(type, slot)),
     firstBehind: (row) => rowIn(behind.get(row.type, row.queue, row.exclusiveKey)),

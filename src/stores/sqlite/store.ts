@@ -113,7 +113,7 @@ function openNamespace({ db, where, line }: Connection, { namespace, system }: S
     migrate(db, namespace, where);
     const tablesOn = (on: SqliteDatabase): SqliteTables => createTables(on, namespace);
     const tables = tablesOn(db);
-    return { tables, inside: createInside({ db, where, namespace, tables, tablesOn }), listeners: new Set() };
+    return { tables, inside: createInside({ db, where, namespace, tablesOn }), listeners: new Set() };
   }, system);
 }
 

@@ -113,8 +113,8 @@ function createQuiet(
       const paused = anyPaused ? pauses.paused() : unpaused;
       const allowances = anyLimits ? allowancesOf(limits, now, request.queues) : unlimited;
       if (!pending.nothingReady(request, paused, roomIn(paused, allowances))) return null;
-      // Starts in the future are dated anew by the claim itself.
-      if ([...allowances.values()].some(({ redated }) => redated)) return null;
+      // The claim itself writes that down.
+      if ([...allowances.values()].some(({ clockSet }) => clockSet)) return null;
       return { nextDueAt: earlier(nextDueAt, firstOpening(allowances)) };
     },
   };

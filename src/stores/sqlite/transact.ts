@@ -61,7 +61,8 @@ export function createLine(where: string, deadlineMs: number): Line {
 function stillBusy(where: string, deadlineMs: number, cause?: unknown): LastoutError {
   const message =
     `${where} was locked by another transaction for ${deadlineMs} ms. Nothing was written; ` +
-    'look for a program that holds a write transaction open.';
+    'look for a program that holds a write transaction open. If it is this very process, in a transaction that ' +
+    'awaits this call, the call needs { tx }.';
   return new LastoutError('STORE_UNAVAILABLE', message, undefined, cause);
 }
 

@@ -218,6 +218,18 @@ const ttl = [
       },
     ),
   ),
+  storeCase(
+    'settle: past the ttl the job ends in this step, and at the end of its run',
+    async ({ add, take, settle, advance, job, now, watch }) => {
+      const id = await add({ ttlMs: 1_000 });
+      const hold = await take();
+      advance(1_500);
+      const news = await watch();
+      await settle(hold, ending.snooze(0));
+      assert.equal((await job(id)).completedAt, now());
+      assert.deepEqual((await news()).map(({ name }) => name).at(-1), 'expired');
+    },
+  ),
   storeCase('settle: another run starts the ttl anew', async ({ add, insert, take, settle, advance, job, now }) => {
     const id = await add({ ttlMs: 1_000, key: 'k', deduplication: 'coalesce' });
     const hold = await take();

@@ -63,6 +63,47 @@ export const fullCases = [
     const atomic = await bench.store.insert([newJob({ id: 'b' })], { atomic: true });
     assert.deepEqual(outcomes(atomic), ['created']);
   }),
+  storeCase('insert: jobs past their ttl take no room, however many, in whatever queue', async (bench) => {
+    await bench.limit({ default: { maxPending: 1 } });
+    await bench.insert(...Array.from({ length: 600 }, () => ({ queue: 'other', ttlMs: 1_000 })));
+    await bench.add({ ttlMs: 2_000 });
+    bench.advance(3_000);
+    assert.deepEqual(outcomes(await bench.insert({}, {})), ['created', 'QUEUE_FULL']);
+    assert.equal((await bench.tally()).pending, 1);
+  }),
+  storeCase('insert: as many jobs past their ttl as a queue may hold leave all of its room', async (bench) => {
+    await bench.limit({ default: { maxPending: 700 } });
+    await bench.insert(...Array.from({ length: 700 }, () => ({ ttlMs: 1_000 })));
+    bench.advance(1_000);
+    const answers = await bench.insert(...Array.from({ length: 701 }, () => ({})));
+    assert.deepEqual(new Set(outcomes(answers.slice(0, 700))), new Set(['created']));
+    const [refused] = answers.slice(700);
+    assert.ok(refused?.outcome === 'refused');
+    assert.deepEqual(refused.details, { queue: 'default', maxPending: 700, pending: 700, retryAfterMs: 1_000 });
+  }),
+  storeCase('insert: a job past its ttl that a new one meets gives its room once', async (bench) => {
+    await bench.limit({ default: { maxPending: 2 } });
+    await bench.insert({ key: 'k', ttlMs: 1_000 }, {});
+    bench.advance(1_000);
+    const answers = await bench.insert({ key: 'k', deduplication: 'skip' }, {});
+    assert.deepEqual(outcomes(answers), ['created', 'QUEUE_FULL']);
+    assert.equal((await bench.tally()).pending, 2);
+  }),
+  storeCase('insert: a job that a full queue refuses stands for no other, and replaces none', async (bench) => {
+    await bench.limit({ default: { maxPending: 1 } });
+    await bench.add();
+    await bench.add({ id: 'a', key: 'k', queue: 'other' });
+    const answers = await bench.insert(
+      { key: 'k', deduplication: 'replace' }, // its match stands in another queue
+      { key: 'new', deduplication: 'skip' },
+      { key: 'k', deduplication: 'skip', queue: 'other' },
+      { key: 'new', deduplication: 'skip', queue: 'other' },
+      { id: 'given', given: true },
+      { id: 'given', given: true, queue: 'other' },
+    );
+    assert.deepEqual(outcomes(answers), ['QUEUE_FULL', 'QUEUE_FULL', 'skipped', 'created', 'QUEUE_FULL', 'created']);
+    assert.equal((await bench.job('a')).state, 'pending');
+  }),
   storeCase('insert: what adds no job to a full queue is not refused', async (bench) => {
     await bench.add({ id: 'running', type: 'sms' });
     await bench.take({ types: ['sms'] });

@@ -234,6 +234,53 @@ const rateCases = [
     bench.advance(1);
     assert.equal((await bench.claimIds()).length, 1);
   }),
+  storeCase('claim: a clock that is set back for a moment and then right again exceeds no rate', async (bench) => {
+    await bench.limit({ default: { rate: { max: 1, perMs: 1_000 } } });
+    await bench.insert(...jobs(3));
+    const begun = bench.now();
+    await bench.take({ slots: 1 });
+    bench.advance(-500);
+    assert.deepEqual(await dueIn(bench), [0, 1_000]);
+    bench.advance(100);
+    assert.deepEqual(await dueIn(bench), [0, 900]);
+    assert.equal((await bench.tally()).blockedUntil, begun + 500);
+    bench.advance(900);
+    assert.deepEqual(await dueIn(bench), [0, 500]);
+    bench.advance(499);
+    assert.deepEqual(await bench.claimIds(), []);
+    bench.advance(1);
+    assert.equal((await bench.claimIds()).length, 1);
+  }),
+  storeCase('claim: a clock that is set back twice forgets no start in between', async (bench) => {
+    await bench.limit({ default: { rate: { max: 1, perMs: 1_000 } } });
+    await bench.insert(...jobs(3));
+    await bench.take({ slots: 1 });
+    for (const ms of [-3_600_000, 3_600_100, -200]) {
+      bench.advance(ms);
+      assert.deepEqual(await bench.claimIds(), []);
+    }
+  }),
+  storeCase('claim: a start while the clock is set back leaves earlier starts their instants', async (bench) => {
+    for (const [queue, max] of [
+      ['few', 2],
+      ['many', 200],
+    ] as const) {
+      const inQueue = { queues: [queue], slots: max };
+      await bench.limit({ [queue]: { rate: { max, perMs: 1_000 } } });
+      await bench.insert(...jobs(3 * max, { queue }));
+      assert.equal((await bench.claimIds({ ...inQueue, slots: max / 2 })).length, max / 2);
+      bench.advance(-10);
+      assert.equal((await bench.claimIds(inQueue)).length, max / 2);
+      bench.advance(999);
+      assert.deepEqual(await bench.claimIds(inQueue), []);
+      bench.advance(1);
+      assert.equal((await bench.claimIds(inQueue)).length, max / 2);
+      bench.advance(9);
+      assert.deepEqual(await dueIn(bench, inQueue), [0, 1]);
+      bench.advance(1);
+      assert.equal((await bench.claimIds(inQueue)).length, max / 2);
+    }
+  }),
 ];
 
 async function dueIn({ store }: Bench, request = {}): Promise<[number, number | null]> {

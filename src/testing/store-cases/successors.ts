@@ -34,6 +34,38 @@ export const successorCases = [
     assert.equal(await settleWith(bench, late, ending.snooze(0), { memo: '"late"' }), 'STALE_CLAIM');
     assert.equal((await bench.job(id)).memo, '"kept"');
   }),
+  storeCase('settle: who leaves a memo came through, and its stalls count from 0 again', async (bench) => {
+    const id = await bench.add();
+    const stall = async (): Promise<number> => {
+      await bench.take();
+      await bench.lapse();
+      return (await bench.job(id)).stalls;
+    };
+    assert.equal(await stall(), 1);
+    await bench.settle(await bench.take(), ending.snooze(0));
+    assert.equal((await bench.job(id)).stalls, 1);
+    for (let round = 0; round < 4; round++) {
+      await settleWith(bench, await bench.take(), ending.snooze(0), { memo: String(round) });
+      const { scheduledFor, stalls } = await bench.job(id);
+      assert.equal(stalls, 0);
+      assert.equal(await stall(), 1);
+      assert.equal((await bench.job(id)).scheduledFor, scheduledFor, 'and it is not parted from its neighbours');
+    }
+  }),
+  storeCase('settle: a job that is handed back is ready at once, and whoever listens is told', async (bench) => {
+    const id = await bench.add();
+    const hold = await bench.take();
+    let stop = (): void => undefined;
+    const told = new Promise<void>((resolve) => {
+      stop = bench.store.subscribe((hint) => {
+        if (hint.kind === 'ready' && (hint.types.has('mail') || hint.types.has('*'))) resolve();
+      });
+    });
+    await bench.settle(hold, ending.release());
+    await told;
+    stop();
+    assert.deepEqual(await bench.claimIds(), [id]);
+  }),
   storeCase(
     'settle: a snooze until an instant is due at that instant, and at once when it has passed',
     async (bench) => {

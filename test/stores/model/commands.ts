@@ -1,7 +1,7 @@
 // The acts of a sequence, and how often each kind comes.
 import fc from 'fast-check';
 import type { Ending } from '../../../src/core/ending.js';
-import type { Move, NewJob } from '../../../src/core/store.js';
+import type { Move } from '../../../src/core/store.js';
 import {
   Act,
   advance,
@@ -240,6 +240,19 @@ const moving = [
   onJob('forceRemove', () => ({ kind: 'remove', force: true })),
   onJob('dryRemove', () => ({ kind: 'remove', force: true }), true),
   onJob('retryByHand', (model) => ({ kind: 'retry', newIds: [newId(model)] })),
+  n.map(
+    (i) =>
+      new Act(
+        `retryTwice(${i})`,
+        async (model, real) => {
+          const retry = { kind: 'retry', newIds: [newId(model)] } as const;
+          const id = idOf(model, i);
+          await move(model, real, ...byId(id), retry);
+          await move(model, real, ...byId(id), retry); // the answer was lost
+        },
+        anyJob,
+      ),
+  ),
   onJob('dryRetry', () => ({ kind: 'retry', newIds: ['never'] }), true),
   onJob('rescheduleLater', () => ({ kind: 'reschedule', when: { inMs: 15 }, priority: null })),
   onJob('rescheduleNow', () => ({ kind: 'reschedule', when: { inMs: 0 }, priority: null })),
@@ -296,7 +309,7 @@ export const kindsOfActs: fc.Arbitrary<fc.AsyncCommand<Model, Real>>[] = [
   ...often(3, settling),
   ...moving,
   ...limiting,
-  ...often(3, [limiting[0]!, limiting[3]!]),
+  ...often(3, [limiting[0]!, limiting[3]!, limiting[4]!]),
   ...often(2, standing),
   ...often(2, firing),
   ...reading,

@@ -1,7 +1,7 @@
 // Acts about the limits of queues: another process opens the store with them, or with nothing to say.
 import fc from 'fast-check';
 import type { QueueLimits } from '../../../src/core/limits.js';
-import { Act, insert, newJob, sketch, text } from './act.js';
+import { Act, advance, claim, insert, newJob, sketch, text } from './act.js';
 import { count, type Real } from './compare.js';
 import type { Model } from './model.js';
 
@@ -20,6 +20,7 @@ const limits: fc.Arbitrary<QueueLimits> = fc.record({
 });
 const unlimited: QueueLimits = { maxPending: null, concurrency: null, rate: null };
 const queues = fc.constantFrom('q', 'q', 'r');
+const everything = { types: ['a', 'b'], queues: null, slots: 20, ahead: 0, leaseMs: 60, maxStalls: 3 };
 
 export const limiting = [
   fc
@@ -41,5 +42,16 @@ export const limiting = [
         const jobs = many.map((one) => newJob(model, { ...one, queue }, null));
         return insert(model, real, jobs, how === 'all or none');
       }),
+  ),
+  fc.tuple(queues, fc.constantFrom(1, 0)).map(
+    ([queue, early]) =>
+      new Act(
+        `claimWhenTheRateOpens(${queue}, ${early})`,
+        async (model, real) => {
+          advance(model, real, model.blockOf(queue).blockedUntil! - model.now - early);
+          await claim(model, real, { ...everything, owner: 'w1' });
+        },
+        (model) => (model.blockOf(queue).blockedUntil ?? 0) > model.now,
+      ),
   ),
 ];

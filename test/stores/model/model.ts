@@ -182,12 +182,11 @@ export class Model {
   #full(job: NewJob): Inserted | null {
     const { queue, id } = job;
     const maxPending = this.limits.get(queue)?.maxPending ?? Number.POSITIVE_INFINITY;
-    if (this.jobs.filter((one) => isPending(one) && one.given.queue === queue).length < maxPending) return null;
-    this.#expireAll();
     const pending = this.pendingIn(queue);
+    if (pending < maxPending) return null;
     const thought = this.#thought();
     thought.#insertOne(job);
-    if (pending < maxPending || thought.pendingIn(queue) <= pending) return null;
+    if (thought.pendingIn(queue) <= pending) return null;
     const details = { queue, maxPending, pending, retryAfterMs: 1_000 };
     return { id, outcome: 'refused', code: 'QUEUE_FULL', message: '', details };
   }
@@ -481,6 +480,7 @@ export class Model {
       const job = this.#held(owner, id, epoch);
       if (!job) return this.#late(id, epoch, ending);
       job.memo = memo ?? job.memo;
+      if (memo !== undefined) job.stalls = 0; // it came through
       this.#leave(job, ending);
       for (const one of then ?? []) this.#insertOne(one); // no limit refuses them
       return 'ok';
@@ -598,8 +598,9 @@ export class Model {
     const owner = this.#slotOwner(job);
     if (owner && !isOver(owner, this.now)) return { outcome: 'skipped', newId: owner.given.id };
     if (dryRun) return { outcome: 'retried' };
-    for (const late of new Set([owner, job])) if (late && isPending(late)) this.#expire(late);
     const newId = newIds.shift()!;
+    if (this.byId(newId) || this.tombs.has(newId)) return { outcome: 'retried', newId };
+    for (const late of new Set([owner, job])) if (late && isPending(late)) this.#expire(late);
     const { priority, given } = job;
     this.#create({ ...given, id: newId, idGiven: false, priority, when: { inMs: 0 } }, given.id);
     return { outcome: 'retried', newId };
