@@ -47,7 +47,7 @@ const levels = ['debug', 'info', 'warn', 'error'] as const;
 const silent: Logger = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 
 /** Found out now, or the first call that has something to say would fail for it. */
-function readLogger(logger: unknown): Logger {
+function readLogger(logger: Partial<Logger> | null | undefined): Logger {
   if (logger === undefined) return silent;
   const missing = levels.filter((level) => typeof logger?.[level] !== 'function');
   if (missing.length === 0) return logger as Logger;

@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { type Code, defineJob, handle, memoryStore, open, type OpenOptions } from '../src/index.js';
+import { type Code, defineJob, handle, memoryStore, open } from '../src/index.js';
 import { closedAfterwards, eachStore, expectCode, temporaryFolder } from './support.js';
 
 describe('open: which store', () => {
