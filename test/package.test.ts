@@ -14,7 +14,8 @@ describe('package: the tarball', () => {
     const pages = ['package.json', 'README.md', 'CHANGELOG.md', 'LICENSE'].map((name) => `package/${name}`);
     expect(files).toEqual(expect.arrayContaining(pages));
     const others = files.filter((file) => !pages.includes(file));
-    expect(others.filter((file) => !/^package\/dist\/.+(\.js|\.d\.ts)$/.test(file))).toEqual([]);
+    const expected = /^package\/(dist\/.+(\.js|\.d\.ts)|docs\/.+\.md)$/;
+    expect(others.filter((file) => !expected.test(file))).toEqual([]);
     expect(others.filter((file) => /\.test\.|\.spec\.|__/.test(file))).toEqual([]);
   });
 

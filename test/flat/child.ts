@@ -38,7 +38,7 @@ function held(): Report['held'] {
 
 async function runJobs(): Promise<void> {
   const batch = Array.from({ length: 1_000 }, (_, input) => ({ type: noop, input }));
-  await using queue = await open(url, { cleanup: { maxStoredJobs: 1_000, jobRetentionMs: 1_000 } });
+  await using queue = await open(url, { cleanup: { maxStoredJobs: 1_000 } });
   await queue.work([noop], { concurrency: 100 });
   const every = total / 20;
   for (let done = 0; done < total; done += batch.length) {
@@ -47,7 +47,9 @@ async function runJobs(): Promise<void> {
       // Finished and swept before the question came.
       if (error.code !== 'JOB_NOT_FOUND' && error.code !== 'JOB_REMOVED') throw error;
     });
-    if ((done + batch.length) % every === 0) await sample(done + batch.length);
+    if ((done + batch.length) % every !== 0) continue;
+    await queue.sweep(); // the same number of stored jobs at each sample
+    await sample(done + batch.length);
   }
 }
 
