@@ -1,6 +1,7 @@
 /** The one file that may touch the clock, timers, chance and ids; everything else gets them from here. */
 import { randomBytes } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
+import { digits, inDigits } from './core/digits.js';
 import type { System } from './core/system.js';
 
 /** A longer timer would fire at once: Node keeps the delay in 31 bits. */
@@ -36,8 +37,6 @@ function startTimer(ms: number, callback: () => void, hold?: 'hold'): () => void
   return () => clearTimeout(timer);
 }
 
-const digits = '0123456789abcdefghjkmnpqrstvwxyz';
-
 /** Ten digits of time, ten of chance; within one millisecond the chance part counts up, so ids stay in order. */
 function idMaker(now: () => number): () => string {
   let last = -1;
@@ -47,7 +46,7 @@ function idMaker(now: () => number): () => string {
     const at = Math.max(now(), last);
     if (at !== last) {
       last = at;
-      time = encodeTime(at);
+      time = inDigits(at);
       const bytes = randomBytes(10);
       for (let i = 0; i < 10; i++) tail[i] = bytes[i]! & 31;
       tail[0]! &= 15; // leaves room to count up
@@ -58,16 +57,6 @@ function idMaker(now: () => number): () => string {
     for (const digit of tail) text += digits[digit];
     return text;
   };
-}
-
-function encodeTime(at: number): string {
-  let rest = at;
-  let text = '';
-  for (let i = 0; i < 10; i++) {
-    text = digits[rest % 32]! + text;
-    rest = Math.floor(rest / 32);
-  }
-  return text;
 }
 
 function countUp(tail: Uint8Array): void {

@@ -18,23 +18,11 @@ import {
 import { sqliteStore } from '../src/stores/sqlite/index.js';
 import { createSystem } from '../src/system.js';
 import { type FakeClock, fakeClock } from '../src/testing/index.js';
+import { verbs } from './verbs.js';
 
 export const engines = ['memory', 'sqlite'] as const;
 export type EngineName = (typeof engines)[number];
 
-const verbs = [
-  'insert',
-  'claim',
-  'extend',
-  'settle',
-  'sweep',
-  'move',
-  'pause',
-  'find',
-  'tally',
-  'read',
-  'note',
-] as const;
 export type Verb = (typeof verbs)[number];
 
 export interface Call {

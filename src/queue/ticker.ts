@@ -1,4 +1,5 @@
 /** Fires schedules: claims what is due, plans its ticks, and settles all of it in one step. */
+import { inDigits } from '../core/digits.js';
 import type { Logger } from '../core/job.js';
 import { fingerprint } from '../core/json.js';
 import { systemQueue } from '../core/names.js';
@@ -270,23 +271,10 @@ function tickJob({ name, job }: Definition, tick: number): NewJob {
   };
 }
 
-const digits = '0123456789abcdefghjkmnpqrstvwxyz';
-
 /**
  * The same for the same tick of the same schedule, whoever fires it, and ordered by time like any id. The settlement
  * alone makes a tick fire once; the id holds also across a schedule that is changed while it fires.
  */
 function tickId(name: string, tick: number): string {
   return inDigits(tick) + inDigits(Number.parseInt(fingerprint(`${name} ${tick}`), 36));
-}
-
-/** The last ten digits of a number. */
-function inDigits(number: number): string {
-  let rest = number;
-  let text = '';
-  for (let i = 0; i < 10; i++) {
-    text = digits[rest % 32]! + text;
-    rest = Math.floor(rest / 32);
-  }
-  return text;
 }

@@ -1,23 +1,10 @@
 /** What stands between a process and its store: it counts the calls from the moment it is armed, and spoils the k-th. */
 import type { Store, StoreFactory } from '../../src/core/store.js';
 import { LastoutError } from '../../src/index.js';
+import { verbs } from '../verbs.js';
 import { forever } from '../worker-support.js';
 
-const verbs = [
-  'insert',
-  'claim',
-  'extend',
-  'settle',
-  'sweep',
-  'move',
-  'pause',
-  'find',
-  'tally',
-  'read',
-  'note',
-  'check',
-  'close',
-] as const;
+const spoilable = [...verbs, 'check', 'close'] as const;
 
 export type Way =
   /** Breaks off without a name: whether it arrived is not known. */
@@ -114,7 +101,7 @@ export function createWire(died: () => void): Wire {
       async open(context) {
         const store = await factory.open(context);
         const wrapped: Record<string, unknown> = {};
-        for (const verb of verbs) {
+        for (const verb of spoilable) {
           const own = store[verb] as (...given: unknown[]) => Promise<unknown>;
           wrapped[verb] = (...args: unknown[]) => pass(verb, () => own.apply(store, args));
         }

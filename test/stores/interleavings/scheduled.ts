@@ -1,20 +1,7 @@
 // A store whose every verb waits for its turn twice, on its way there and on its way back, and the loop that gives turns.
 import type fc from 'fast-check';
 import type { Store, StoreFactory } from '../../../src/core/store.js';
-
-const verbs = [
-  'insert',
-  'claim',
-  'extend',
-  'settle',
-  'sweep',
-  'move',
-  'pause',
-  'find',
-  'tally',
-  'read',
-  'note',
-] as const;
+import { verbs } from '../../verbs.js';
 
 export function scheduledStore(store: Store, scheduler: fc.Scheduler): Store {
   const waiting: Partial<Record<keyof Store, unknown>> = {};
