@@ -37,13 +37,19 @@ const sources: DriverSources = {
   installed: () => import('@photostructure/sqlite'),
 };
 
-export async function loadDriver({ builtIn, installed }: DriverSources = sources): Promise<SqliteDriver> {
-  const own = builtIn();
-  if (isDriver(own)) return own;
+/** Kept once loaded: a process may give up the right to read its own packages and still open files. */
+const loaded = new WeakMap<DriverSources, SqliteDriver>();
+
+export async function loadDriver(from: DriverSources = sources): Promise<SqliteDriver> {
+  const known = loaded.get(from) ?? from.builtIn();
+  if (isDriver(known)) return known;
   let cause: unknown;
   try {
-    const peer = await installed();
-    if (isDriver(peer)) return peer;
+    const peer = await from.installed();
+    if (isDriver(peer)) {
+      loaded.set(from, peer);
+      return peer;
+    }
   } catch (error) {
     cause = error;
   }
