@@ -12,15 +12,22 @@ export interface GivenClock {
   now(): Date;
   timer?(ms: number, callback: () => void): () => void;
   monotonic?(): number;
+  /** An answer from outside this process is on its way: the clock should not move before it has come. */
+  awaiting?(answer: Promise<unknown>): void;
 }
 
 export function createSystem(clock?: GivenClock): System {
   const now = clock ? () => clock.now().getTime() : Date.now;
   return {
     now,
+    givenNow: clock ? now : () => null,
     monotonic: clock?.monotonic ? () => clock.monotonic!() : () => performance.now(),
     timer: clock?.timer ? (ms, callback) => clock.timer!(ms, callback) : startTimer,
     soon: (callback) => void setImmediate(callback),
+    awaiting(answer) {
+      clock?.awaiting?.(answer);
+      return answer;
+    },
     random: Math.random,
     id: idMaker(now),
   };

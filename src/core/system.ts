@@ -2,6 +2,8 @@
 export interface System {
   /** Wall clock, in milliseconds since 1970: for what is stored. */
   now(): number;
+  /** What a given clock shows; null: none was given, and a store with a clock of its own goes by that one. */
+  givenNow(): number | null;
   /** Monotonic clock, in milliseconds: for durations inside this process. */
   monotonic(): number;
   /**
@@ -11,6 +13,8 @@ export interface System {
   timer(ms: number, callback: () => void, hold?: 'hold'): () => void;
   /** Calls back at the end of this turn of the event loop; keeps the process alive until then. */
   soon(callback: () => void): void;
+  /** Says that an answer from outside this process is on its way: a clock that tests move waits for it. */
+  awaiting<T>(answer: Promise<T>): Promise<T>;
   /** 0 ≤ x < 1. */
   random(): number;
   /** A new job id: 20 characters, ordered by time. */

@@ -6,6 +6,8 @@ export interface FakeClock {
   now(): Date;
   monotonic(): number;
   timer(ms: number, callback: () => void): () => void;
+  /** The clock does not move before this answer has come. */
+  awaiting(answer: Promise<unknown>): void;
   /** Moves on, firing every timer on its way in order; what they start is given time to run before the next. */
   advance(by: Duration): Promise<void>;
   /** Lets everything that can run without the clock moving run. */
@@ -25,6 +27,16 @@ export function fakeClock(start: Date = new Date('2030-01-01T00:00:00Z')): FakeC
   const timers = new Set<Timer>();
   let now = startMs;
   let order = 0;
+  const underWay = new Set<Promise<unknown>>();
+
+  /** Also waits for stores outside this process, which may ask again as soon as they have answered. */
+  async function fewTurns(): Promise<void> {
+    await fewTurns();
+    for (let rounds = 0; underWay.size > 0 && rounds < roundsMax; rounds++) {
+      await Promise.race(underWay);
+      await fewTurns();
+    }
+  }
 
   function nextUpTo(end: number): Timer | undefined {
     let next: Timer | undefined;
@@ -42,6 +54,11 @@ export function fakeClock(start: Date = new Date('2030-01-01T00:00:00Z')): FakeC
       const timer = { at: now + Math.max(0, ms), order: order++, callback };
       timers.add(timer);
       return () => timers.delete(timer);
+    },
+    awaiting(answer) {
+      const over = (): void => void underWay.delete(settled);
+      const settled: Promise<void> = answer.then(over, over);
+      underWay.add(settled);
     },
     async advance(by) {
       const end = now + toMs(by, 'What advance was given');
@@ -66,5 +83,8 @@ export function fakeClock(start: Date = new Date('2030-01-01T00:00:00Z')): FakeC
 async function turns(): Promise<void> {
   for (let i = 0; i < 4; i++) await new Promise<void>((resolve) => realTime.soon(resolve));
 }
+
+/** Who asks a store without end is not waited for without end. */
+const roundsMax = 10_000;
 
 const realTime = createSystem();

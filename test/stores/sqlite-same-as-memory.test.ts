@@ -261,9 +261,11 @@ const filters: Partial<JobFilter>[] = [
 function standingSystem(clock: { now: number }): System {
   return {
     now: () => clock.now,
+    givenNow: () => clock.now,
     monotonic: () => clock.now,
     timer: () => () => undefined,
     soon: (callback) => void queueMicrotask(callback),
+    awaiting: (answer) => answer,
     random: () => 0.5,
     id: () => 'unused',
   };

@@ -1,20 +1,17 @@
 /** Claim and extend: who runs what, until when. Tending, which every claim does first, brings back what lapsed. */
 import type { Claimed, ClaimRequest, Extended, ExtendRequest } from '../../core/store.js';
-import { policyOf } from '../../core/policy.js';
+import { partingMs, policyOf } from '../../core/policy.js';
 import { backToPending, endClaimed, expire, isExpired } from './end.js';
 import { promote } from './place.js';
 import { type Allowance, allowancesOf, chargeStarts, earlier, firstOpening, roomIn } from './limits.js';
 import { claimRecord, countFreed, type Step, tell } from './step.js';
 import { verdictOf } from '../../core/ending.js';
-import { fingerprint } from '../../core/json.js';
 import { type ClaimRecord, queuesAwake, type Row } from './tables.js';
 import { processingView } from './view.js';
 
 const promotedMax = 1_000;
 const lapsedMax = 20;
 const expiredMax = 500;
-/** A job that has killed two workers comes back after up to this long, apart from its neighbours. */
-const partingMs = 30_000;
 /** Longer jobs are never claimed ahead. */
 const aheadTimeoutMs = 1_000;
 
@@ -138,13 +135,8 @@ function lapseOne(step: Step, row: Row, record: ClaimRecord): void {
     const message = `Its worker went silent ${row.stalls} ${row.stalls === 1 ? 'time' : 'times'} while it ran`;
     return endClaimed(step, row, record, 'lapse', 'failed', { error: { code: 'STALLED', message } });
   }
-  const dueAt = row.stalls >= 2 ? step.now + partingDelay(row) : row.dueAt;
+  const dueAt = row.stalls >= 2 ? step.now + partingMs(row.id, row.stalls) : row.dueAt;
   backToPending(step, row, record, 'lapse', dueAt);
-}
-
-/** Spread by the id rather than by chance, so that every store answers alike. */
-function partingDelay(row: Row): number {
-  return Number.parseInt(fingerprint(`${row.id} ${row.stalls}`), 36) % partingMs;
 }
 
 export function extend(step: Step, request: ExtendRequest): Extended {
