@@ -9,7 +9,9 @@ export interface StoreFactory {
   readonly engine: Engine;
 }
 
-const allowed = 'Allowed are "memory:" and "sqlite:FILE" (with "?synchronous=normal" to trade durability for speed).';
+const allowed =
+  'Allowed are "memory:", "sqlite:FILE" (with "?synchronous=normal" to trade durability for speed), ' +
+  '"postgres://…" and "redis://…".';
 
 export async function openStore(where: string | StoreFactory, context: StoreContext): Promise<Store> {
   if (typeof where === 'string') return (await factoryOf(where)).open(context);
@@ -27,9 +29,11 @@ async function factoryOf(url: string): Promise<OpenableStore> {
     );
   if (url.startsWith('sqlite:')) return sqliteFactory(url.slice('sqlite:'.length), url);
   const scheme = /^([a-z]+):/i.exec(url)?.[1] ?? '';
-  if (['postgres', 'postgresql', 'redis', 'rediss'].includes(scheme))
-    throw new LastoutError('INVALID_URL', `${scheme}: is not built yet. ${allowed}`);
-  throw new LastoutError('INVALID_URL', `${show(url)} is no store URL. ${allowed}`);
+  if (scheme === 'postgres' || scheme === 'postgresql')
+    return (await import('./stores/postgres/index.js')).postgresStore({ url });
+  if (scheme === 'redis' || scheme === 'rediss') return (await import('./stores/redis/index.js')).redisStore({ url });
+  // A slip in the scheme must not show a password.
+  throw new LastoutError('INVALID_URL', `${show(url.replace(/\/\/.*@/s, '//…@'))} is no store URL. ${allowed}`);
 }
 
 async function sqliteFactory(rest: string, url: string): Promise<OpenableStore> {

@@ -4,7 +4,7 @@ import { withDeadlines } from './core/deadlines.js';
 import { detailsOf, type JobType, type TypeDetails } from './core/definition.js';
 import { type Duration, show, toMs } from './core/duration.js';
 import { LastoutError } from './core/errors.js';
-import type { Job, JobOptions, Logger } from './core/job.js';
+import type { Job, JobOptions, Logger, SqlClient } from './core/job.js';
 import { toJob } from './core/job-view.js';
 import { checkName } from './core/names.js';
 import { type CleanupPolicy, defaults } from './core/policy.js';
@@ -15,7 +15,7 @@ import { createSweeper, type Sweeper } from './lifecycle/sweeper.js';
 import { readOpenOptions } from './open-options.js';
 import { openStore, type StoreFactory } from './open-store.js';
 import { actsOn } from './queue/acts.js';
-import { gatherer, refusal } from './queue/gather.js';
+import { acceptedOrThrow, gatherer, tellSkipped } from './queue/gather.js';
 import { allReady, insertInside, transactionOf } from './queue/inside.js';
 import { type JobMaker, jobMaker, lookUp, type TypeBook } from './queue/new-job.js';
 import { type Schedules, schedulesOn } from './queue/schedules.js';
@@ -66,7 +66,7 @@ interface Parts {
 
 function createQueue(parts: Parts): Queue {
   const { store, system, logger, book, cleanup, maker, schedules, sweeper } = parts;
-  const gather = gatherer(store);
+  const gather = gatherer(store, logger);
   const acts = actsOn(store, system, cleanup);
   const watch = watchOn(store, system, logger, acts.get);
   const workers = new Set<Worker>();
@@ -87,18 +87,21 @@ function createQueue(parts: Parts): Queue {
       return call(...args);
     };
 
-  async function enqueue(type: unknown, input: unknown, options?: JobOptions): Promise<Enqueued> {
-    checkOpen();
-    const made = maker.make(type, input, options);
-    const inserted =
-      options?.tx === undefined
-        ? await gather.add(made instanceof Promise ? await made : made)
-        : (await insertInside(store, options.tx, [made], { atomic: false }))[0]!;
-    const refused = refusal(inserted);
-    if (refused) throw refused;
-    if (inserted.outcome === 'skipped')
-      logger.debug('Skipping duplicate job', { type: typeName(type), existingJobId: inserted.id });
-    return inserted as Enqueued;
+  /** One promise a job, that of its batch: a caller may have a hundred thousand under way. */
+  function enqueue(type: unknown, input: unknown, options?: JobOptions): Promise<Enqueued> {
+    try {
+      checkOpen();
+      const made = maker.make(type, input, options);
+      if (options?.tx !== undefined) return enqueueInside(options.tx, made);
+      return made instanceof Promise ? made.then(gather.add) : gather.add(made);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  async function enqueueInside(tx: SqlClient, made: NewJob | Promise<NewJob>): Promise<Enqueued> {
+    const [inserted] = await insertInside(store, tx, [made], { atomic: false });
+    return tellSkipped(acceptedOrThrow(inserted!), (await made).type, logger);
   }
 
   async function enqueueMany(
@@ -118,10 +121,7 @@ function createQueue(parts: Parts): Queue {
     const inserted = await (tx === undefined
       ? gather.addAll(allReady(made) ?? (await Promise.all(made.map(async (job) => job))))
       : insertInside(store, tx, made, { atomic: true }));
-    inserted.forEach(({ id, outcome }, index) => {
-      if (outcome === 'skipped')
-        logger.debug('Skipping duplicate job', { type: typeName(jobs[index]!.type), existingJobId: id });
-    });
+    inserted.forEach((each, index) => tellSkipped(each, typeName(jobs[index]!.type), logger));
     return inserted as readonly Enqueued[];
   }
 
@@ -148,7 +148,7 @@ function createQueue(parts: Parts): Queue {
     if (closed) throw closedError();
     const runnable = runnableTypes(types, verb);
     for (const [name, details] of runnable) if (!book.closed || book.known.has(name)) book.known.set(name, details);
-    const toView = (stored: StoredJob): Job => toJob(stored, cleanup);
+    const toView = (stored: StoredJob, input: unknown): Job => toJob(stored, cleanup, input);
     const worker = new Worker({ store, system, logger, types: runnable, settings, toJob: toView });
     workers.add(worker);
     return worker;
@@ -175,7 +175,7 @@ function createQueue(parts: Parts): Queue {
     draining = false;
     await untilEnd(Promise.allSettled(oneShots));
     await untilEnd(gather.settled());
-    watch.stop();
+    await untilEnd(watch.stop());
     await untilEnd(sweeper.stop());
     await untilEnd(schedules.stop());
     await untilEnd(store.close());
@@ -274,7 +274,7 @@ function atIndex<T>(index: number, make: () => T | Promise<T>): T | Promise<T> {
   }
 }
 
-function typeName(type: unknown): unknown {
+function typeName(type: unknown): string {
   return typeof type === 'string' ? type : detailsOf(type).name;
 }
 

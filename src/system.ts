@@ -44,30 +44,43 @@ function startTimer(ms: number, callback: () => void, hold?: 'hold'): () => void
   return () => clearTimeout(timer);
 }
 
+/** Every pair of digits, in order: an id is put together from few parts. */
+const pairs = Array.from({ length: 32 * 32 }, (_, n) => digits[n >> 5]! + digits[n & 31]!);
+
 /** Ten digits of time, ten of chance; within one millisecond the chance part counts up, so ids stay in order. */
 function idMaker(now: () => number): () => string {
   let last = -1;
-  let time = '';
+  /** All but the last two digits. */
+  let head = '';
+  let pair = 0;
   const tail = new Uint8Array(10);
+  function begin(): void {
+    head = inDigits(last);
+    for (let i = 0; i < 8; i++) head += digits[tail[i]!];
+    pair = tail[8]! * 32 + tail[9]!;
+  }
   return () => {
     const at = Math.max(now(), last);
     if (at !== last) {
       last = at;
-      time = inDigits(at);
       const bytes = randomBytes(10);
       for (let i = 0; i < 10; i++) tail[i] = bytes[i]! & 31;
       tail[0]! &= 15; // leaves room to count up
+      begin();
+    } else if (pair < pairs.length - 1) {
+      pair += 1;
     } else {
       countUp(tail);
+      begin();
     }
-    let text = time;
-    for (const digit of tail) text += digits[digit];
-    return text;
+    return head + pairs[pair]!;
   };
 }
 
+/** Carries into the first eight digits; the last two start anew. */
 function countUp(tail: Uint8Array): void {
-  for (let i = tail.length - 1; i >= 0; i--) {
+  tail[8] = tail[9] = 0;
+  for (let i = 7; i >= 0; i--) {
     tail[i] = (tail[i]! + 1) & 31;
     if (tail[i] !== 0) return;
   }

@@ -64,6 +64,9 @@ export function codedStore(store: Store, codec: Codec, logger: Logger): Store {
 
   return {
     ...store,
+    get durability() {
+      return store.durability;
+    },
     insert: (jobs, options) => insertSealed(store, jobs, options, sealJob),
     claim: async (request) => openClaimed(await store.claim(request)),
     async extend(request) {

@@ -15,6 +15,11 @@ export function isCoded(text: string): boolean {
   return text.startsWith(codedMark);
 }
 
+/** Events are many and short-lived: a long message stays with the job. A coded one could not be decoded if it were cut. */
+export function clip(message: string): string {
+  return message.length > 200 && !isCoded(message) ? `${message.slice(0, 200).toWellFormed()}…` : message;
+}
+
 /** What stands in the place of a text that could not be decoded. */
 export function lostText(why: string): string {
   return lostMark + why;

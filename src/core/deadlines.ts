@@ -16,27 +16,45 @@ export function tellsNothing(error: unknown): boolean {
   return error instanceof LastoutError && (error.code === 'STORE_UNAVAILABLE' || error.code === 'CLOSED');
 }
 
-/** `hold`: somebody awaits the outcome, so the process lives until there is one. */
+/** `held`: somebody awaits the outcome, so the process lives until there is one. */
 type Call = 'held write' | 'write' | 'held read' | 'read';
 
+interface UnderWay {
+  giveUp(): void;
+  readonly hold: 'hold' | undefined;
+  /** Null: its deadline is not yet watched. */
+  callOff: (() => void) | null;
+}
+
 export function withDeadlines(store: Store, system: System): Store {
-  /** How to give up each call that is under way. */
-  const underWay = new Set<() => void>();
+  const underWay = new Set<UnderWay>();
+  let willWatch = false;
   let closed = false;
+
+  /** A store in this process has mostly answered by the end of the turn, and then no timer is made. */
+  function watchSoon(): void {
+    if (willWatch) return;
+    willWatch = true;
+    system.soon(() => {
+      willWatch = false;
+      for (const call of underWay) call.callOff ??= system.timer(defaults.storeCallMs, call.giveUp, call.hold);
+    });
+  }
 
   function ending<T>(verb: string, call: Call, start: () => Promise<T>): Promise<T> {
     if (closed) return Promise.reject(new LastoutError('CLOSED', 'The store is closed.'));
     return new Promise<T>((resolve, reject) => {
       const over = (): void => {
-        callOff();
-        underWay.delete(giveUp);
+        one.callOff?.();
+        underWay.delete(one);
       };
       const giveUp = (): void => {
         over();
         reject(unanswered(verb, call));
       };
-      const callOff = system.timer(defaults.storeCallMs, giveUp, call.startsWith('held') ? 'hold' : undefined);
-      underWay.add(giveUp);
+      const one: UnderWay = { giveUp, hold: call.startsWith('held') ? 'hold' : undefined, callOff: null };
+      underWay.add(one);
+      watchSoon();
       start().then(
         (value) => {
           over();
@@ -62,7 +80,10 @@ export function withDeadlines(store: Store, system: System): Store {
 
   return {
     engine: store.engine,
-    durability: store.durability,
+    /** A server may be set up anew while it runs. */
+    get durability() {
+      return store.durability;
+    },
     insert: (jobs, options) => ending('insert', 'held write', () => store.insert(jobs, options)),
     claim: (request) => ending('claim', 'write', () => store.claim(request)),
     extend: (request) => ending('extend', 'write', () => store.extend(request)),
@@ -79,7 +100,7 @@ export function withDeadlines(store: Store, system: System): Store {
     /** What hangs is given up first: nobody waits for an answer that no one will bring. */
     async close() {
       closed = true;
-      for (const giveUp of underWay) giveUp();
+      for (const { giveUp } of underWay) giveUp();
       await store.close();
     },
   };

@@ -118,9 +118,11 @@ export function detailsOf(type: unknown): TypeDetails {
   return known;
 }
 
+const defaultPolicy = policyText({});
+
 /** A type that is only a name: any input, the default options. */
 export function bareType(name: string): TypeDetails {
-  return { name, schema: null, values: {}, policy: policyText({}), perInput: {}, backoff: null, run: null };
+  return { name, schema: null, values: {}, policy: defaultPolicy, perInput: {}, backoff: null, run: null };
 }
 
 function checkSchema(

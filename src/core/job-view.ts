@@ -7,13 +7,13 @@ import type { CleanupPolicy, StoredPolicy } from './policy.js';
 import type { StoredJob } from './store.js';
 
 /** The cleanup policy tells when a finished job without an own rule is due to go. */
-export function toJob(stored: StoredJob, cleanup: CleanupPolicy): Job {
+export function toJob(stored: StoredJob, cleanup: CleanupPolicy, input = inputOf(stored)): Job {
   return {
     id: stored.id,
     type: stored.type,
     queue: stored.queue,
     state: stored.state,
-    input: valueOf(stored.input) as Json,
+    input: input as Json,
     result: valueOf(stored.result) as Json,
     error: errorOf(stored),
     attempts: stored.attempts,
@@ -39,6 +39,10 @@ export function toJob(stored: StoredJob, cleanup: CleanupPolicy): Job {
     dueAt: dateOf(stored.dueAt ?? dueToGo(stored, cleanup)),
     epoch: stored.epoch,
   };
+}
+
+export function inputOf({ input }: StoredJob): unknown {
+  return valueOf(input);
 }
 
 /** Null also where the text cannot be decoded: the error says why. */

@@ -5,14 +5,19 @@ export type Json = null | boolean | number | string | readonly Json[] | { readon
 
 export const payloadBytesMax = 256 * 1024;
 const depthMax = 64;
+/** A UTF-16 unit takes at most so many bytes in UTF-8. */
+const bytesPerUnitMax = 3;
+/** What is larger is looked at closely. */
+const plainNodesMax = 1_000;
 
 /**
  * Turns a value into the text every store keeps, or refuses it with a code and the path of the culprit.
  * The rules are the strictest of all engines, so that a value is accepted everywhere or nowhere.
  */
 export function toStoredText(value: unknown, what: string, bytesMax = payloadBytesMax): string {
-  const text = JSON.stringify(inspect(value, what, 1, { above: new Set(), nodesLeft: bytesMax, bytesMax }));
-  const bytes = byteLength(text);
+  const text =
+    plainText(value) ?? JSON.stringify(inspect(value, what, 1, { above: new Set(), nodesLeft: bytesMax, bytesMax }));
+  const bytes = text.length * bytesPerUnitMax > bytesMax ? byteLength(text) : 0;
   if (bytes > bytesMax) {
     throw new LastoutError(
       'PAYLOAD_TOO_LARGE',
@@ -21,6 +26,46 @@ export function toStoredText(value: unknown, what: string, bytesMax = payloadByt
     );
   }
   return text;
+}
+
+/**
+ * The text of a value in which nothing is unusual, as nearly all are; null: inspect it, and say what is wrong where
+ * something is. What JSON writes as \u… may be a text that cannot be stored.
+ */
+function plainText(value: unknown): string | null {
+  const plain = isObject(value) ? plainCopy(value, 1, { nodesLeft: plainNodesMax }) : value;
+  if (plain === undefined || !(isObject(plain) || isPlain(plain))) return null;
+  const text = JSON.stringify(plain);
+  return text.includes('\\u') ? null : text;
+}
+
+/** A copy, because an accessor could answer differently when it is asked a second time. */
+function plainCopy(value: object, depth: number, look: { nodesLeft: number }): object | undefined {
+  const isList = Array.isArray(value);
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype !== (isList ? Array.prototype : Object.prototype) || 'toJSON' in value) return undefined;
+  if (depth > depthMax || Object.getOwnPropertySymbols(value).length > 0) return undefined;
+  const copy = (isList ? Array.from(value) : { ...value }) as { [key: string]: unknown };
+  for (const key of Object.keys(copy)) {
+    look.nodesLeft -= 1;
+    if (look.nodesLeft < 0 || key === '__proto__' || key === 'prototype') return undefined;
+    const item = copy[key];
+    if (isObject(item)) {
+      const inner = plainCopy(item, depth + 1, look);
+      if (inner === undefined) return undefined;
+      copy[key] = inner;
+    } else if (!isPlain(item)) return undefined;
+  }
+  return copy;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
+
+function isPlain(item: unknown): boolean {
+  if (typeof item === 'number') return Number.isFinite(item) && (Number.isSafeInteger(item) || !Number.isInteger(item));
+  return typeof item === 'string' || typeof item === 'boolean' || item === null;
 }
 
 /** What is common to one inspection. Every value takes at least a byte, so there is no need to look at more of them. */

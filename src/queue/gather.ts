@@ -4,89 +4,121 @@
  */
 import { isUnknown, tellsNothing } from '../core/deadlines.js';
 import { LastoutError } from '../core/errors.js';
+import type { Logger } from '../core/job.js';
 import { type Inserted, type NewJob, noFilter, type Store } from '../core/store.js';
+
+/** The answer to a job that was not refused. */
+export type Accepted = Exclude<Inserted, { readonly outcome: 'refused' }>;
 
 const batchMax = 1_000;
 
-interface Call {
-  readonly job: NewJob;
-  resolve(inserted: Inserted): void;
-  reject(error: unknown): void;
+/** What goes out as one insert. Single calls are answered one by one, those of `addAll` together. */
+interface Batch {
+  readonly jobs: NewJob[];
+  readonly atomic: boolean;
+  answered(answers: readonly Inserted[]): void;
+  failed(error: unknown): void;
 }
 
 export interface Gatherer {
-  add(job: NewJob): Promise<Inserted>;
+  /** A refusal inside a batch is the caller's error alone. */
+  add(job: NewJob): Promise<Accepted>;
   /** All or none, in its turn among the single calls. */
   addAll(jobs: readonly NewJob[]): Promise<readonly Inserted[]>;
   /** Resolves when everything accepted so far is answered. */
   settled(): Promise<void>;
 }
 
-export function gatherer(store: Store): Gatherer {
+export function gatherer(store: Store, logger: Logger): Gatherer {
+  const line: Batch[] = [];
   /** The batch that still takes calls: the last one in line, until its turn comes. */
-  let open: Call[] | null = null;
-  let line: Promise<unknown> = Promise.resolve();
+  let open: Calls | null = null;
+  let isUnderWay = false;
+  let whenSettled: (() => void)[] = [];
 
-  function openBatch(): Call[] {
-    const batch: Call[] = [];
-    line = line.then(() => {
-      if (open === batch) open = null;
-      return send(batch);
-    });
-    return batch;
+  function stand(batch: Batch): void {
+    if (line.push(batch) === 1 && !isUnderWay) queueMicrotask(sendNext);
   }
-  async function send(batch: readonly Call[]): Promise<void> {
-    for (let from = 0; from < batch.length; from += batchMax) {
-      const calls = batch.slice(from, from + batchMax);
-      try {
-        const jobs = calls.map(({ job }) => job);
-        const answers = await insertSurely(store, jobs, false);
-        calls.forEach((call, index) => call.resolve(answers[index]!));
-      } catch (error) {
-        for (const call of calls) call.reject(isUnknown(error) ? uncertain([call.job], error) : error);
-      }
+  function sendNext(): void {
+    const batch = line.shift();
+    isUnderWay = batch !== undefined;
+    if (!batch) {
+      for (const resolve of whenSettled) resolve();
+      whenSettled = [];
+      return;
     }
+    if (open === batch) open = null;
+    void store
+      .insert(batch.jobs, { atomic: batch.atomic })
+      .catch((error: unknown) => insertAgain(store, batch, error))
+      .then(
+        (answers) => batch.answered(answers),
+        (error: unknown) => batch.failed(error),
+      )
+      .finally(sendNext);
   }
 
   return {
-    add: (job) =>
-      new Promise((resolve, reject) => {
-        open ??= openBatch();
-        open.push({ job, resolve, reject });
-      }),
+    add(job) {
+      if (open === null || open.jobs.length === batchMax) stand((open = new Calls(logger)));
+      return open.add(job);
+    },
     addAll(jobs) {
       open = null; // later single calls come after these
-      const answer = line
-        .then(() => insertSurely(store, jobs, true))
-        .catch((error: unknown) => {
-          throw isUnknown(error) ? uncertain(jobs, error) : error;
+      return new Promise((resolve, reject) => {
+        stand({
+          jobs: [...jobs],
+          atomic: true,
+          answered: resolve,
+          failed: (error) => reject(isUnknown(error) ? uncertain(jobs, error) : error),
         });
-      line = answer.catch(() => undefined);
-      return answer;
+      });
     },
-    async settled() {
-      for (let last = null as unknown; last !== line; ) {
-        last = line;
-        await line;
-      }
-    },
+    settled: () =>
+      new Promise((resolve) => {
+        if (isUnderWay || line.length > 0) whenSettled.push(resolve);
+        else resolve();
+      }),
   };
+}
+/** What single callers wait for. */
+class Calls implements Batch {
+  readonly jobs: NewJob[] = [];
+  readonly atomic = false;
+  readonly #callers: { resolve(accepted: Accepted): void; reject(error: unknown): void }[] = [];
+
+  constructor(readonly logger: Logger) {}
+
+  add(job: NewJob): Promise<Accepted> {
+    this.jobs.push(job);
+    return new Promise((resolve, reject) => void this.#callers.push({ resolve, reject }));
+  }
+
+  answered(answers: readonly Inserted[]): void {
+    this.#callers.forEach(({ resolve, reject }, index) => {
+      const answer = answers[index]!;
+      if (answer.outcome === 'refused') reject(refusal(answer));
+      else resolve(tellSkipped(answer, this.jobs[index]!.type, this.logger));
+    });
+  }
+
+  failed(error: unknown): void {
+    this.#callers.forEach(({ reject }, index) =>
+      reject(isUnknown(error) ? uncertain([this.jobs[index]!], error) : error),
+    );
+  }
 }
 
 /**
  * When nobody knows whether a batch arrived, the store is asked for its ids. If some are not there, it is sent again: what
  * did arrive, and may even have gone since, is known by its id and not stored a second time.
  */
-async function insertSurely(store: Store, jobs: readonly NewJob[], atomic: boolean): Promise<readonly Inserted[]> {
+async function insertAgain(store: Store, { jobs, atomic }: Batch, error: unknown): Promise<readonly Inserted[]> {
+  if (!isUnknown(error)) throw error;
   try {
-    return await store.insert(jobs, { atomic });
-  } catch (error) {
-    if (!isUnknown(error)) throw error;
-    try {
-      return await insertAfterAll(store, jobs, atomic);
-    } catch (again) {
-      throw tellsNothing(again) ? error : again;
-    }
+    return await insertAfterAll(store, jobs, atomic);
+  } catch (again) {
+    throw tellsNothing(again) ? error : again;
   }
 }
 
@@ -110,9 +142,17 @@ function uncertain(jobs: readonly NewJob[], cause: unknown): LastoutError {
   return new LastoutError('RESULT_UNKNOWN', message, { ids }, cause);
 }
 
-/** A refusal inside a batch is the caller's error alone. */
-export function refusal(inserted: Inserted): LastoutError | null {
-  if (inserted.outcome !== 'refused') return null;
-  const { id, code, message, details } = inserted;
+/** An answer that is no refusal, or the refusal as an error. */
+export function acceptedOrThrow(inserted: Inserted): Accepted {
+  if (inserted.outcome === 'refused') throw refusal(inserted);
+  return inserted;
+}
+
+function refusal({ id, code, message, details }: Inserted & { outcome: 'refused' }): LastoutError {
   return new LastoutError(code, message, { id, ...details });
+}
+
+export function tellSkipped<T extends Inserted>(inserted: T, type: string, logger: Logger): T {
+  if (inserted.outcome === 'skipped') logger.debug('Skipping duplicate job', { type, existingJobId: inserted.id });
+  return inserted;
 }

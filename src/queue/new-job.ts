@@ -24,11 +24,14 @@ export interface JobMaker {
   make(type: unknown, input: unknown, options: JobOptions | undefined, where?: string): NewJob | Promise<NewJob>;
 }
 
+const noOptions: OptionValues = {};
+const atOnce: NewJob['when'] = { inMs: 0 };
+
 export function jobMaker(book: TypeBook, system: System, logger: Logger): JobMaker {
   return {
     make(type, input, options, where = 'The options of enqueue') {
       const details = lookUp(book, type);
-      const given = options === undefined ? {} : readOptions(options, where);
+      const given = options === undefined ? noOptions : readOptions(options, where);
       const checked = details.schema ? validate(details.schema, input, details.name) : input;
       if (checked instanceof Promise) return checked.then((value) => build(details, value, given, system, logger));
       return build(details, checked, given, system, logger);
@@ -85,8 +88,8 @@ function build(details: TypeDetails, input: unknown, given: OptionValues, system
   const base = details.values;
   const text = toStoredText(input, 'input');
   const ttlMs = given.ttlMs ?? base.ttlMs ?? null;
-  const when = given.when ?? base.when ?? { inMs: 0 };
-  checkDueBeforeTtl(when, ttlMs, system, logger, details.name);
+  const when = given.when ?? base.when ?? atOnce;
+  if (when !== atOnce) checkDueBeforeTtl(when, ttlMs, system, logger, details.name);
   const ownPolicy = given.backoff !== undefined || given.timeoutMs !== undefined || given.keep !== undefined;
   return {
     id: given.id ?? system.id(),
@@ -98,16 +101,12 @@ function build(details: TypeDetails, input: unknown, given: OptionValues, system
     when,
     ttlMs,
     maxAttempts: given.attempts ?? base.attempts ?? defaults.attempts,
-    subject: given.subject ?? perInput(details, 'subject', input, checkSubject) ?? base.subject ?? null,
+    subject: given.subject ?? perInput(details, 'subject', input) ?? base.subject ?? null,
     key:
       given.deduplicationKey !== undefined
         ? given.deduplicationKey
-        : (perInput(details, 'deduplicationKey', input, readDeduplicationKey) ?? base.deduplicationKey ?? null),
-    exclusiveKey:
-      given.exclusiveKey ??
-      perInput(details, 'exclusiveKey', input, (key) => checkKey(key, 'exclusiveKey')) ??
-      base.exclusiveKey ??
-      null,
+        : (perInput(details, 'deduplicationKey', input) ?? base.deduplicationKey ?? null),
+    exclusiveKey: given.exclusiveKey ?? perInput(details, 'exclusiveKey', input) ?? base.exclusiveKey ?? null,
     deduplication: given.deduplication ?? base.deduplication ?? 'none',
     source: given.source ?? base.source ?? null,
     metadata: given.metadata ?? base.metadata ?? null,
@@ -116,14 +115,15 @@ function build(details: TypeDetails, input: unknown, given: OptionValues, system
   };
 }
 
-function perInput<T>(
-  details: TypeDetails,
-  name: 'subject' | 'deduplicationKey' | 'exclusiveKey',
-  input: unknown,
-  check: (value: unknown) => T,
-): T | undefined {
+const checks = {
+  subject: checkSubject,
+  deduplicationKey: readDeduplicationKey,
+  exclusiveKey: (key: unknown) => checkKey(key, 'exclusiveKey'),
+} as const;
+
+function perInput(details: TypeDetails, name: keyof typeof checks, input: unknown): string | null | undefined {
   const derive = details.perInput[name];
-  return derive && check(derived(details.name, name, () => derive(input as never)));
+  return derive && checks[name](derived(details.name, name, () => derive(input as never)));
 }
 
 /** The caller's function meets inputs it was not written for: say whose it was. */

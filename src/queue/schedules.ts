@@ -9,7 +9,7 @@ import { checkName, systemQueue } from '../core/names.js';
 import { defaults } from '../core/policy.js';
 import { type Inserted, type NewJob, noFilter, type Store, type StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
-import { refusal } from './gather.js';
+import { acceptedOrThrow } from './gather.js';
 import type { JobMaker } from './new-job.js';
 import {
   type Carried,
@@ -139,9 +139,7 @@ const lookOnly = {
 
 async function insertOne(store: Store, job: NewJob): Promise<Inserted['outcome']> {
   const [inserted] = await store.insert([job], { atomic: false });
-  const refused = refusal(inserted!);
-  if (refused) throw refused;
-  return inserted!.outcome;
+  return acceptedOrThrow(inserted!).outcome;
 }
 
 function refuseOptions(options: JobOptions | undefined): void {

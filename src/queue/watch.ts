@@ -24,12 +24,14 @@ export interface Watch {
   events(options?: EventOptions): AsyncIterable<JobEvent>;
   on(name: JobEvent['name'], listener: (event: JobEvent) => void): () => void;
   wait(id: string, options?: { timeout?: Duration; signal?: AbortSignal }): Promise<Job>;
-  stop(): void;
+  /** Whoever waits looks once more: resolves when all have. */
+  stop(): Promise<void>;
 }
 
 export function watchOn(store: Store, system: System, logger: Logger, get: (id: string) => Promise<Job | null>): Watch {
   const listeners = new Map<JobEvent['name'], Set<(event: JobEvent) => void>>();
   const sleepers = new Set<() => void>();
+  const waits = new Set<Promise<void>>();
   let reader: AbortController | null = null;
   let closed = false;
   let hints = 0;
@@ -60,7 +62,11 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
     const over = (): boolean => options.signal?.aborted === true || closed;
     while (!over()) {
       const seen = hints;
-      const page = await store.read({ log: 'events', after, limit: pageSize });
+      const page = await store.read({ log: 'events', after, limit: pageSize }).catch((error: unknown) => {
+        if (over()) return null; // the end of the store broke it off
+        throw error;
+      });
+      if (!page) return;
       if (page.reset)
         throw new LastoutError(
           'INVALID_CURSOR',
@@ -115,6 +121,27 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
     }
   }
 
+  async function waitFor(id: string, options: { timeout?: Duration; signal?: AbortSignal }): Promise<Job> {
+    refuseUnknown(options, ['timeout', 'signal'], 'The options of wait');
+    checkId(id);
+    const until =
+      options.timeout === undefined ? Number.POSITIVE_INFINITY : system.monotonic() + toMs(options.timeout, 'timeout');
+    for (;;) {
+      options.signal?.throwIfAborted();
+      const seen = hints;
+      const job = await get(id);
+      if (!job) throw new LastoutError('JOB_NOT_FOUND', `There is no job ${id}.`);
+      if (job.state !== 'pending' && job.state !== 'processing') return job;
+      if (closed) throw new LastoutError('CLOSED', 'The queue was closed while waiting.');
+      const left = until - system.monotonic();
+      if (left <= 0)
+        throw new LastoutError('WAIT_TIMEOUT', `Job ${id} is still ${job.state} after ${String(options.timeout)}.`, {
+          state: job.state,
+        });
+      await untilMore(seen, options.signal, 'hold', Math.min(left, pollMs));
+    }
+  }
+
   return {
     events(options = {}) {
       refuseUnknown(options, ['after', 'subject', 'type', 'signal'], 'The options of events');
@@ -141,33 +168,21 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
         if (listeners.size === 0) stopReading();
       };
     },
-    async wait(id, options = {}) {
-      refuseUnknown(options, ['timeout', 'signal'], 'The options of wait');
-      checkId(id);
-      const until =
-        options.timeout === undefined
-          ? Number.POSITIVE_INFINITY
-          : system.monotonic() + toMs(options.timeout, 'timeout');
-      for (;;) {
-        options.signal?.throwIfAborted();
-        const seen = hints;
-        const job = await get(id);
-        if (!job) throw new LastoutError('JOB_NOT_FOUND', `There is no job ${id}.`);
-        if (job.state !== 'pending' && job.state !== 'processing') return job;
-        if (closed) throw new LastoutError('CLOSED', 'The queue was closed while waiting.');
-        const left = until - system.monotonic();
-        if (left <= 0)
-          throw new LastoutError('WAIT_TIMEOUT', `Job ${id} is still ${job.state} after ${String(options.timeout)}.`, {
-            state: job.state,
-          });
-        await untilMore(seen, options.signal, 'hold', Math.min(left, pollMs));
-      }
+    wait(id, options = {}) {
+      const waiting = waitFor(id, options);
+      const over = waiting.then(
+        () => void waits.delete(over),
+        () => void waits.delete(over),
+      );
+      waits.add(over);
+      return waiting;
     },
-    stop() {
+    async stop() {
       closed = true;
       unsubscribe();
       listeners.clear();
       for (const wake of sleepers) wake();
+      await Promise.all(waits);
     },
   };
 }

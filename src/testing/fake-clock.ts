@@ -30,7 +30,7 @@ export function fakeClock(start: Date = new Date('2030-01-01T00:00:00Z')): FakeC
   const underWay = new Set<Promise<unknown>>();
 
   /** Also waits for stores outside this process, which may ask again as soon as they have answered. */
-  async function fewTurns(): Promise<void> {
+  async function turns(): Promise<void> {
     await fewTurns();
     for (let rounds = 0; underWay.size > 0 && rounds < roundsMax; rounds++) {
       await Promise.race(underWay);
@@ -80,7 +80,7 @@ export function fakeClock(start: Date = new Date('2030-01-01T00:00:00Z')): FakeC
 }
 
 /** A few turns of the real event loop: enough for a chain of awaits over a store in this process. */
-async function turns(): Promise<void> {
+async function fewTurns(): Promise<void> {
   for (let i = 0; i < 4; i++) await new Promise<void>((resolve) => realTime.soon(resolve));
 }
 

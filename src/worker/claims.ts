@@ -1,61 +1,71 @@
 /** Which jobs this worker holds under which claim, and how long it may trust it by its own monotonic clock. */
-export interface Claims {
-  /** A job is held under its newest claim only. */
-  add(epoch: number, ids: readonly string[], trustUntil: number): void;
-  /** Tells that a job is settled or lost; an empty claim is forgotten. */
-  forget(epoch: number, id: string): void;
-  /** Whether any claim of ours holds the job. */
-  holds(id: string): boolean;
-  /** A job that was claimed ahead has begun; the store learns it with the next call. */
-  begun(epoch: number, id: string): void;
-  /** Those whose endings travel with the same call are left out: an ending says as much. */
-  takeBegun(ending: readonly { readonly id: string }[]): { id: string; epoch: number }[];
-  isTrusted(epoch: number, now: number): boolean;
-  readonly size: number;
-  readonly all: ReadonlyMap<number, Claim>;
-}
+import type { Run } from './run.js';
 
-export interface Claim {
-  readonly ids: Set<string>;
-  begun: string[];
-  /** From the moment the claim or its extension was asked for: a reply may be slow, the lease is not. */
-  trustUntil: number;
-}
+/** One claim call, as long as a job of it is neither settled nor lost. */
+export class Claim {
+  held = 0;
+  readonly runs: Run[] = [];
 
-export function createClaims(): Claims {
-  const all = new Map<number, Claim>();
-  /** By job, the claim that holds it. */
-  const held = new Map<string, number>();
-  function forget(epoch: number, id: string): void {
-    if (held.get(id) === epoch) held.delete(id);
-    const claim = all.get(epoch);
-    claim?.ids.delete(id);
-    if (claim?.ids.size === 0) all.delete(epoch);
+  constructor(
+    readonly epoch: number,
+    /** By our monotonic clock. */
+    readonly requestedAt: number,
+    /** The store's instant of the claim. */
+    readonly at: number,
+    /** From the moment the claim or its extension was asked for: a reply may be slow, the lease is not. */
+    public trustUntil: number,
+  ) {}
+
+  /** What the store's clock shows now, or a moment later than that. */
+  storeTime(now: number): number {
+    return this.at + (now - this.requestedAt);
   }
-  return {
-    all,
-    add(epoch, ids, trustUntil) {
-      for (const id of ids) {
-        const earlier = held.get(id);
-        if (earlier !== undefined) forget(earlier, id);
-        held.set(id, epoch);
-      }
-      all.set(epoch, { ids: new Set(ids), begun: [], trustUntil });
-    },
-    forget,
-    holds: (id) => held.has(id),
-    begun: (epoch, id) => void all.get(epoch)?.begun.push(id),
-    takeBegun(ending) {
-      const over = new Set(ending.map(({ id }) => id));
-      const begun: { id: string; epoch: number }[] = [];
-      for (const [epoch, claim] of all) {
-        for (const id of claim.begun.splice(0)) if (!over.has(id)) begun.push({ id, epoch });
-      }
-      return begun;
-    },
-    isTrusted: (epoch, now) => now < (all.get(epoch)?.trustUntil ?? 0),
-    get size() {
-      return all.size;
-    },
-  };
+
+  get ids(): string[] {
+    return this.runs.filter((run) => run.held).map((run) => run.id);
+  }
+}
+
+export class Claims {
+  readonly all = new Map<number, Claim>();
+  /** A job is held under its newest claim only. */
+  readonly #byId = new Map<string, Run>();
+  #begun: Run[] = [];
+
+  add(run: Run): void {
+    const { claim } = run;
+    if (claim.held === 0) this.all.set(claim.epoch, claim);
+    claim.held += 1;
+    claim.runs.push(run);
+    this.#byId.set(run.id, run);
+  }
+
+  /** The job is settled or lost; a claim without jobs is forgotten. */
+  forget(run: Run): void {
+    if (!run.held) return;
+    run.held = false;
+    if (this.#byId.get(run.id) === run) this.#byId.delete(run.id);
+    run.claim.held -= 1;
+    if (run.claim.held === 0) this.all.delete(run.claim.epoch);
+  }
+
+  of(id: string): Run | undefined {
+    return this.#byId.get(id);
+  }
+
+  get running(): Run[] {
+    return [...this.#byId.values()].filter((run) => run.isRunning);
+  }
+
+  /** A job that was claimed ahead has begun; the store learns it with the next call. */
+  begun(run: Run): void {
+    this.#begun.push(run);
+  }
+
+  /** Those that have ended are left out: an ending says as much. */
+  takeBegun(): Run[] {
+    const begun = this.#begun.filter((run) => run.isRunning);
+    this.#begun = [];
+    return begun;
+  }
 }

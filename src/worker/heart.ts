@@ -24,7 +24,7 @@ export function createHeart(worker: Worker): Heart {
     callOff = system.timer(untilNext(), () => {
       callOff = null;
       void beat();
-      if (worker.claims.size > 0) arm();
+      if (worker.claims.all.size > 0) arm();
     });
   }
 
@@ -38,7 +38,7 @@ export function createHeart(worker: Worker): Heart {
 
   async function beat(): Promise<void> {
     loseUntrusted();
-    if (worker.claims.size === 0) return;
+    if (worker.claims.all.size === 0) return;
     if (beating) {
       again = true;
       return;
@@ -61,39 +61,34 @@ export function createHeart(worker: Worker): Heart {
 
   async function extend(): Promise<void> {
     const requestedAt = system.monotonic();
-    const claims = [...worker.claims.all].map(([epoch, claim]) => ({
-      epoch,
-      ids: [...claim.ids],
-      started: [...claim.begun],
+    const all = [...worker.claims.all.values()];
+    const begun = worker.claims.takeBegun();
+    const claims = all.map((claim) => ({
+      epoch: claim.epoch,
+      ids: claim.ids,
+      started: begun.filter((run) => run.claim === claim).map(({ id }) => id),
     }));
-    const { lost, cancelled } = await store.extend({ owner: worker.id, leaseMs: settings.leaseMs, claims });
-    for (const { epoch, started } of claims) {
-      const claim = worker.claims.all.get(epoch);
-      if (!claim) continue;
-      claim.trustUntil = requestedAt + settings.leaseMs;
-      claim.begun = claim.begun.filter((id) => !started.includes(id));
+    try {
+      const { lost, cancelled } = await store.extend({ owner: worker.id, leaseMs: settings.leaseMs, claims });
+      for (const claim of all) claim.trustUntil = requestedAt + settings.leaseMs;
+      const gone = new Set(lost);
+      for (const claim of all)
+        for (const run of claim.runs) if (run.held && gone.has(run.id)) worker.slots.loseHeld(run);
+      for (const { id, reason } of cancelled) worker.slots.requestCancel(id, readableMessage(reason));
+    } catch (error) {
+      for (const run of begun) worker.claims.begun(run);
+      throw error;
     }
-    for (const id of lost) {
-      for (const { epoch, ids } of claims) if (ids.includes(id)) loseUnder(epoch, id);
-    }
-    for (const { id, reason } of cancelled) worker.requestCancel(id, readableMessage(reason));
-  }
-
-  function loseUnder(epoch: number, id: string): void {
-    worker.lose(id, epoch);
-    worker.claims.forget(epoch, id);
   }
 
   /** The lease ran out by our own clock: another worker may have the job by now, so its handler must stop. */
   function loseUntrusted(): void {
     const now = system.monotonic();
-    for (const [epoch, claim] of worker.claims.all) {
+    for (const claim of worker.claims.all.values()) {
       // After a standstill of this process the store is asked first: it may still count the claim as ours.
       const unheard = failing || (beating && beatingSince < claim.trustUntil);
       if (now < claim.trustUntil || !unheard) continue;
-      for (const id of claim.ids) {
-        loseUnder(epoch, id);
-      }
+      for (const run of claim.runs) if (run.held) worker.slots.loseHeld(run);
     }
   }
 

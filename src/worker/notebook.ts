@@ -2,7 +2,7 @@
 import type { Progress } from '../core/job.js';
 import type { Note } from '../core/store.js';
 import { describeThrown } from '../core/thrown.js';
-import type { Run } from './run.js';
+import type { Entry, Run } from './run.js';
 import type { Worker } from './worker.js';
 
 const writeEveryMs = 100;
@@ -10,7 +10,7 @@ const writeEveryMs = 100;
 const linesMax = 1_001;
 
 export interface Notebook {
-  write(run: Run, entry: { progress?: Progress; line?: Note['lines'][number] }): void;
+  write(run: Run, entry: Entry): void;
   /** Everything written so far goes to the store; to be awaited before a job is settled. */
   flush(): Promise<void>;
   has(run: Run): boolean;
@@ -38,7 +38,7 @@ export function createNotebook(worker: Worker): Notebook {
     try {
       const answers = await store.note(worker.id, notes);
       answers.forEach((answer, index) => {
-        if (answer !== 'ok') worker.lose(notes[index]!.id, notes[index]!.epoch);
+        if (answer !== 'ok') worker.slots.lose(written[index]![0]);
       });
     } catch (error) {
       logger.warn('Progress or log lines could not be written', { error: describeThrown(error).message });

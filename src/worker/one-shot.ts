@@ -41,8 +41,8 @@ function idleOrOver(worker: Worker, forMs: number | null, closing: AbortSignal):
     };
     const callOff = worker.parts.system.timer(forMs ?? yearMs, done, 'hold');
     const stopListening = worker.whenDrained(() => {
-      if (worker.started === startedBefore && !worker.moreReady) return done();
-      startedBefore = worker.started;
+      if (worker.slots.started === startedBefore && !worker.moreReady) return done();
+      startedBefore = worker.slots.started;
       worker.hear({ kind: 'ready', types: new Set(['*']) });
     });
     closing.addEventListener('abort', done, { once: true });

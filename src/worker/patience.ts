@@ -26,7 +26,7 @@ export function createPatience(system: System, logger: Logger, tryAgain: () => v
         logger.warn('The store does not answer; trying again', { error: describeThrown(error).message });
       const wait = Math.min(waitMinMs * 2 ** failures, waitMaxMs) * (0.5 + system.random() / 2);
       failures += 1;
-      if (stopped) return;
+      if (stopped || callOff) return;
       callOff = system.timer(
         wait,
         () => {

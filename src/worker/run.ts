@@ -1,65 +1,91 @@
 /** One job under one claim: its handler, its signal, its time limit; and what its ending is called. */
-import type { Context, TypeDetails } from '../core/definition.js';
+import type { TypeDetails } from '../core/definition.js';
 import type { Ending } from '../core/ending.js';
 import { LastoutError } from '../core/errors.js';
 import type { Job, JobError, Progress } from '../core/job.js';
 import { toStoredText } from '../core/json.js';
-import { unreadableInput } from '../core/job-view.js';
+import { inputOf, unreadableInput } from '../core/job-view.js';
 import { Verdict } from '../core/outcome.js';
 import { backoffMs, defaults, functionBackoffMs, policyOf, type StoredPolicy } from '../core/policy.js';
 import type { Note, StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
-import { describeReason, describeThrown, storable } from '../core/thrown.js';
-import { readProgress } from './progress.js';
+import { describeReason, describeThrown } from '../core/thrown.js';
+import type { Claim } from './claims.js';
+import { contextOf } from './context.js';
 
-const lineBytesMax = 8 * 1024;
+export interface Entry {
+  readonly progress?: Progress;
+  readonly line?: Note['lines'][number];
+}
 
+/** What the runs of one type have in common. */
 export interface RunParts {
   readonly system: System;
   readonly details: TypeDetails;
-  toJob(stored: StoredJob): Job;
+  toJob(stored: StoredJob, input: unknown): Job;
   /** Progress and log lines, to be written under the claim. */
-  note(run: Run, note: { progress?: Progress; line?: Note['lines'][number] }): void;
+  note(run: Run, entry: Entry): void;
   /** The time limit passed, and five seconds more, and the handler still runs. */
   overdue(run: Run): void;
 }
 
 export class Run {
   readonly id: string;
-  readonly startedAt: number;
-  /** The claim is over as far as this worker is concerned; what the handler still says is not sent. */
+  /** Its claim counts on it: it is neither settled nor lost. */
+  held = true;
+  /** It has begun, and the claim is not over as far as this worker is concerned. */
+  isRunning = false;
+  /** What the handler still says is not sent. */
   over = false;
+  /** By the monotonic clock; null: it is not measured. */
+  startedAt: number | null = null;
   #controller: AbortController | null = null;
   #stopReason: LastoutError | null = null;
-  #callOffTimer: () => void = () => undefined;
-  readonly #policy: StoredPolicy;
+  #callOffTimer: (() => void) | null = null;
+  #input: unknown;
+  #job: Job | null = null;
 
   constructor(
     readonly stored: StoredJob,
-    readonly epoch: number,
+    readonly claim: Claim,
     private readonly parts: RunParts,
   ) {
     this.id = stored.id;
-    this.startedAt = parts.system.monotonic();
-    this.#policy = policyOf(stored.policy);
+  }
+
+  get epoch(): number {
+    return this.claim.epoch;
   }
 
   get exclusive(): boolean {
     return this.stored.exclusiveKey !== null;
   }
 
-  /** Runs the handler to its end, whatever that is. Never throws. */
-  async execute(): Promise<Ending> {
+  /** Calls the handler. What it returns or throws is to be told to `endingOfValue` or `endingOfThrown`. */
+  call(): unknown {
     const lost = unreadableInput(this.stored.input);
-    if (lost) return this.endingOfThrown(lost);
-    this.#startTimeLimit();
-    try {
-      return this.#endingOfValue(await this.parts.details.run!(this.#context()));
-    } catch (thrown) {
-      return this.endingOfThrown(thrown);
-    } finally {
-      this.#callOffTimer();
-    }
+    if (lost) throw lost;
+    const { timeoutMs } = this.#policy;
+    if (timeoutMs !== null) this.#startTimeLimit(timeoutMs);
+    return this.parts.details.run!(contextOf(this));
+  }
+
+  get input(): unknown {
+    if (this.#input === undefined) this.#input = inputOf(this.stored);
+    return this.#input;
+  }
+
+  get job(): Job {
+    this.#job ??= this.parts.toJob(this.stored, this.input);
+    return this.#job;
+  }
+
+  note(entry: Entry): void {
+    this.parts.note(this, entry);
+  }
+
+  get #policy(): StoredPolicy {
+    return policyOf(this.stored.policy);
   }
 
   /** The first reason stands. */
@@ -69,7 +95,9 @@ export class Run {
     this.#controller?.abort(reason);
   }
 
+  /** Whatever the handler throws is an ending. */
   endingOfThrown(thrown: unknown): Ending {
+    this.#callOffTimer?.();
     const code = this.#stopReason?.code;
     if (code === 'CLOSED') return { kind: 'release' };
     const error =
@@ -91,9 +119,7 @@ export class Run {
     return this.#controller.signal;
   }
 
-  #startTimeLimit(): void {
-    const { timeoutMs } = this.#policy;
-    if (timeoutMs === null) return;
+  #startTimeLimit(timeoutMs: number): void {
     const { system } = this.parts;
     this.#callOffTimer = system.timer(timeoutMs, () => {
       this.abort(new LastoutError('TIMEOUT', `Timed out after ${timeoutMs} ms`));
@@ -101,10 +127,12 @@ export class Run {
     });
   }
 
-  #endingOfValue(value: unknown): Ending {
+  endingOfValue(value: unknown): Ending {
+    this.#callOffTimer?.();
+    if (value === undefined) return { kind: 'complete', result: 'null' };
     if (isVerdict(value)) return endingOfVerdict(value);
     try {
-      return { kind: 'complete', result: value === undefined ? 'null' : toStoredText(value, 'result') };
+      return { kind: 'complete', result: toStoredText(value, 'result') };
     } catch (refused) {
       const { message } = describeThrown(refused);
       return {
@@ -129,29 +157,6 @@ export class Run {
     }
     return backoffMs(this.#policy.backoff ?? defaults.backoff, attempts, this.parts.system.random());
   }
-
-  /** Job and signal are made when a handler asks for them: most never do. */
-  #context(): Context<never> {
-    let job: Job | undefined;
-    const readJob = (): Job => (job ??= this.parts.toJob(this.stored));
-    const readSignal = (): AbortSignal => this.signal;
-    return {
-      get input() {
-        return readJob().input as never;
-      },
-      get job() {
-        return readJob() as Job<never>;
-      },
-      get signal() {
-        return readSignal();
-      },
-      progress: (value) => this.parts.note(this, { progress: readProgress(value) }),
-      log: (message, fields) =>
-        this.parts.note(this, {
-          line: { message: storable(String(message), lineBytesMax), fields: fieldsText(fields) },
-        }),
-    };
-  }
 }
 
 /** A Proxy may refuse even to be asked. */
@@ -171,14 +176,4 @@ function endingOfVerdict({ outcome, details }: Verdict): Ending {
   if (outcome === 'snooze') return { kind: 'snooze', when: { inMs: details.inMs ?? 0 } };
   const error = JSON.stringify(describeReason(details.error ?? { message: outcome }));
   return { kind: outcome, error };
-}
-
-/** A log line never fails its job: what cannot be stored is said to be so. */
-function fieldsText(fields: object | undefined): string | null {
-  if (fields === undefined) return null;
-  try {
-    return toStoredText(fields, 'fields', lineBytesMax);
-  } catch (refused) {
-    return JSON.stringify({ unstorable: describeThrown(refused).message });
-  }
 }

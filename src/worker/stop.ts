@@ -17,17 +17,17 @@ const lastFlushMs = 500;
 export async function stopWorker(worker: Worker): Promise<StopReport> {
   const { system } = worker.parts;
   const finishedBefore = worker.finished;
-  worker.giveBackAhead();
+  worker.slots.giveBackAhead();
   await drained(worker, worker.graceOver.signal);
   const abandoned: string[] = [];
-  if (worker.runs.size > 0) {
+  if (worker.claims.running.length > 0) {
     const closed = new LastoutError('CLOSED', 'The worker is stopping');
-    for (const run of worker.runs.values()) run.abort(closed);
+    for (const run of worker.claims.running) run.abort(closed);
     await drainedWithin(worker, system, lastWordMs);
-    for (const run of [...worker.runs.values()]) {
-      worker.abandon(run, closed);
+    for (const run of worker.claims.running) {
+      worker.slots.abandon(run, closed);
       if (run.exclusive) abandoned.push(run.id);
-      else worker.giveBack(run.id, run.epoch);
+      else worker.giveBack(run.id, run.epoch, run);
     }
   }
   await drainedWithin(worker, system, lastFlushMs);

@@ -1,29 +1,29 @@
 /**
- * A worker: slots → claim → run → settle. One exchange with the store is under way at a time; it carries the endings that
- * have gathered and asks for as many jobs as there are free slots (and, for short jobs, some ahead). Between exchanges
- * the worker is woken by a hint, by the next due job, or by the poll.
+ * A worker: slots → claim → run → settle. An exchange with the store carries the endings that have gathered and asks for
+ * as many jobs as there are free slots (and, for short jobs, some ahead). One is under way at a time, or two where there
+ * is much to carry. Between exchanges the worker is woken by a hint, by the next due job, or by the poll.
  */
 import { isUnknown } from '../core/deadlines.js';
 import type { TypeDetails } from '../core/definition.js';
-import type { Ending } from '../core/ending.js';
-import { LastoutError } from '../core/errors.js';
 import type { Job, Logger } from '../core/job.js';
 import type { Claimed, ClaimRequest, Hint, SettleAnswer, Settlement, Store, StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
-import { aheadMeter } from './ahead.js';
-import { type Claims, createClaims } from './claims.js';
+import { aheadWaitMaxMs } from './ahead.js';
+import { Claim, Claims } from './claims.js';
 import { createHeart, type Heart } from './heart.js';
-import { createNotebook, type Notebook } from './notebook.js';
 import type { WorkerSettings } from './options.js';
 import { createPatience, type Patience } from './patience.js';
-import { Run, type RunParts } from './run.js';
+import type { Run } from './run.js';
+import { Slots } from './slots.js';
 import { type StopReport, stopWorker } from './stop.js';
 
-const settledMax = 500;
-/** What was claimed ahead and has not begun by then goes back. */
-const aheadWaitMaxMs = 100;
-/** Exchanges with a store in this process are all microtasks: after this long, timers and I/O have their turn. */
+/** Most endings, and most jobs asked for ahead, that one exchange carries. */
+const batchMax = 500;
+/** A second exchange goes out beside the first with no less than this. */
+const worthASecond = batchMax / 2;
+/** Exchanges with a store in this process are all microtasks: after so long, or so many, timers and I/O have their turn. */
 const turnMaxMs = 10;
+const turnMaxExchanges = 100;
 
 export interface WorkerParts {
   readonly store: Store;
@@ -31,93 +31,103 @@ export interface WorkerParts {
   readonly logger: Logger;
   readonly types: ReadonlyMap<string, TypeDetails>;
   readonly settings: WorkerSettings;
-  toJob(stored: StoredJob): Job;
+  toJob(stored: StoredJob, input: unknown): Job;
 }
 
-interface Ahead {
-  readonly stored: StoredJob;
-  readonly epoch: number;
-  readonly since: number;
+/** An ending on its way to the store. Null: of a claim that we never heard of. */
+interface Ended {
+  readonly settlement: Settlement;
+  readonly run: Run | null;
+}
+
+/** What goes to the store in one call. */
+interface Exchange {
+  readonly ended: readonly Ended[];
+  readonly begun: readonly Run[];
+  readonly request: ClaimRequest | null;
+  readonly number: number;
+  /** How many hints had come: a claim may have looked too early to see the reason for a later one. */
+  readonly hints: number;
 }
 
 export class Worker {
   readonly id: string;
-  readonly runs = new Map<string, Run>();
-  /** Handlers whose claim is over but whose code still runs. */
-  readonly stuck = new Set<Run>();
-  readonly claims: Claims;
-  readonly notebook: Notebook;
+  readonly claims = new Claims();
+  readonly slots: Slots;
   readonly handedBack = new Set<string>();
-  started = 0;
   finished = 0;
-  #ahead: Ahead[] = [];
-  #endings: Settlement[] = [];
-  #exchanging = false;
+  #endings: Ended[] = [];
+  /** Sent and not answered yet, and how many jobs they ask for. */
+  readonly #underWay = new Set<Exchange>();
+  #askedSlots = 0;
+  #askedAhead = 0;
+  #sent = 0;
+  #hints = 0;
   #pumpScheduled = false;
-  #stopping = false;
+  isStopping = false;
   #stopped: Promise<StopReport> | null = null;
   /** The last claim found nothing to start: wait for a hint, a free slot or the poll. */
-  #idle = false;
-  /** A hint came while a claim was under way, which may have looked too early to see why. */
-  #heard = false;
+  idle = false;
   /** The last claim said that more is ready. */
   moreReady = false;
+  /** The number of that claim: answers may overtake one another. */
+  #lastAnswered = 0;
+  /** It gave nothing ahead that was asked for, and a slot is free: the next one asks for the slot, as soon as it may. */
+  #aheadRefused = false;
   #pollAt = Number.POSITIVE_INFINITY;
   #callOffPoll: () => void = () => undefined;
-  /** Sent and not answered yet. */
-  #underWay: readonly Settlement[] = [];
   #shutDown = false;
   /** A claim may have been made whose answer never came. */
   #unsure = false;
   #yieldedAt = 0;
+  #sentAtYield = 0;
   /** Aborted when the grace of any stop is over: a later, shorter one counts. */
   readonly graceOver = new AbortController();
   readonly #callOffGraces: (() => void)[] = [];
-  readonly #meter = aheadMeter();
+  readonly #types: readonly string[];
   readonly #heart: Heart;
   readonly #patience: Patience;
   readonly #unsubscribe: () => void;
   readonly #drained = new Set<() => void>();
 
   constructor(readonly parts: WorkerParts) {
-    this.id = parts.system.id();
-    this.claims = createClaims();
-    this.notebook = createNotebook(this);
+    const { system, types, settings } = parts;
+    this.id = system.id();
+    this.#types = [...types.keys()];
+    this.slots = new Slots(this);
     this.#heart = createHeart(this);
-    this.#patience = createPatience(parts.system, parts.logger, () => this.#schedulePump());
+    this.#patience = createPatience(system, parts.logger, () => this.schedulePump());
     this.#unsubscribe = parts.store.subscribe((hint) => this.hear(hint));
-    this.#armPoll(parts.settings.pollMs);
-    this.#schedulePump();
+    this.#armPoll(settings.pollMs);
+    this.schedulePump();
   }
 
   get running(): readonly string[] {
-    return [...this.runs.keys()];
+    return this.claims.running.map(({ id }) => id);
   }
 
   stop(graceMs: number): Promise<StopReport> {
-    this.#stopping = true;
+    this.isStopping = true;
     if (!this.#shutDown)
       this.#callOffGraces.push(this.parts.system.timer(graceMs, () => this.graceOver.abort(), 'hold'));
     this.#stopped ??= stopWorker(this);
     return this.#stopped;
   }
 
-  // ---- claiming -----------------------------------------------------------------------------------------------
+  // ---- waking up ----------------------------------------------------------------------------------------------
 
   hear(hint: Hint): void {
-    if (
-      hint.kind === 'ready' &&
-      (hint.types.has('*') || [...this.parts.types.keys()].some((type) => hint.types.has(type)))
-    ) {
-      this.#idle = false;
-      this.#heard = true;
-      this.#schedulePump();
+    if (hint.kind === 'ready') {
+      if (!hint.types.has('*') && !this.#types.some((type) => hint.types.has(type))) return;
+      this.idle = false;
+      this.#hints += 1;
+      this.schedulePump();
     } else if (hint.kind === 'later' && hint.inMs < this.parts.settings.pollMs) {
       this.#armPoll(hint.inMs);
     } else if (hint.kind === 'cancel') {
       this.#heart.beatNow();
     } else if (hint.kind === 'pause') {
-      this.giveBackAhead();
+      this.slots.giveBackAhead();
     }
   }
 
@@ -131,13 +141,13 @@ export class Worker {
     this.#callOffPoll = system.timer(ms, () => {
       this.#pollAt = Number.POSITIVE_INFINITY;
       this.#armPoll(settings.pollMs);
-      this.#idle = false;
-      this.#giveBackWaiting();
-      this.#schedulePump();
+      this.idle = false;
+      this.slots.giveBackWaiting();
+      this.schedulePump();
     });
   }
 
-  #schedulePump(): void {
+  schedulePump(): void {
     if (this.#pumpScheduled) return;
     this.#pumpScheduled = true;
     queueMicrotask(() => this.#pump());
@@ -146,224 +156,170 @@ export class Worker {
   #pump(): void {
     this.#pumpScheduled = false;
     if (this.#shutDown) return;
-    this.#startAhead();
-    if (this.#exchanging || this.#patience.isWaiting) return;
-    const request = this.#nextClaim();
-    if (request || this.#endings.length > 0 || this.#unsure) void this.#exchange(request);
-    else if (this.isDrained) for (const resolve of this.#drained) resolve();
+    this.slots.startAhead();
+    while (this.#maySend && (this.#wantsJobs || this.#endings.length > 0 || this.#unsure)) void this.#exchange();
+    if (this.isDrained) for (const resolve of this.#drained) resolve();
   }
 
-  #nextClaim(): ClaimRequest | null {
-    if (this.#stopping || this.#idle) return null;
-    const { concurrency, queues, leaseMs, maxStalls } = this.parts.settings;
-    const target = this.#meter.target(concurrency);
-    const slots = this.#ahead.length > 0 ? 0 : concurrency - this.runs.size;
-    const ahead = this.#ahead.length > target / 2 ? 0 : target - this.#ahead.length;
-    if (slots <= 0 && ahead <= 0) return null;
-    return { owner: this.id, types: [...this.parts.types.keys()], queues, slots, ahead, leaseMs, maxStalls };
+  // ---- exchanges ----------------------------------------------------------------------------------------------
+
+  /** While the store works on one exchange, the handlers' side goes on; what fits into the next one waits for it. */
+  get #maySend(): boolean {
+    if (this.#patience.isWaiting) return false;
+    if (this.#underWay.size === 0) return true;
+    if (this.#underWay.size > 1 || this.#unsure) return false;
+    return this.#endings.length >= worthASecond || this.#aheadWanted >= worthASecond;
   }
 
-  async #exchange(request: ClaimRequest | null): Promise<void> {
-    const { store, system } = this.parts;
-    const settlements = this.#endings.splice(0, settledMax);
-    const started = settlements.length > 0 ? this.claims.takeBegun(settlements) : [];
-    this.#underWay = settlements;
-    this.#exchanging = true;
-    this.#heard = false;
+  get #wantsJobs(): boolean {
+    return this.#slotsWanted > 0 || this.#aheadWanted > 0;
+  }
+
+  /** Neither in use nor asked for. */
+  get freeSlots(): number {
+    return this.parts.settings.concurrency - this.slots.running - this.#askedSlots;
+  }
+
+  /** What was claimed or asked for ahead comes first. */
+  get #slotsWanted(): number {
+    if (this.isStopping || this.idle || this.slots.waiting + this.#askedAhead > 0) return 0;
+    return Math.max(0, this.freeSlots);
+  }
+
+  get #aheadWanted(): number {
+    if (this.isStopping || this.idle || (this.#aheadRefused && this.#askedAhead > 0)) return 0;
+    const waiting = this.slots.waiting + this.#askedAhead;
+    return waiting > this.slots.aheadTarget / 2 ? 0 : Math.min(this.slots.aheadTarget - waiting, batchMax);
+  }
+
+  #nextExchange(): Exchange {
+    const { queues, leaseMs, maxStalls } = this.parts.settings;
+    const [slots, ahead] = [this.#slotsWanted, this.#aheadWanted];
+    const request = { owner: this.id, types: this.#types, queues, slots, ahead, leaseMs, maxStalls };
+    const ended = this.#endings.splice(0, batchMax);
+    this.#sent += 1;
+    return {
+      ended,
+      begun: ended.length > 0 ? this.claims.takeBegun() : [],
+      request: slots + ahead > 0 ? request : null,
+      number: this.#sent,
+      hints: this.#hints,
+    };
+  }
+
+  async #exchange(): Promise<void> {
+    const { system } = this.parts;
+    const exchange = this.#nextExchange();
+    const { ended, begun, request } = exchange;
+    this.#underWay.add(exchange);
+    this.#askedSlots += request?.slots ?? 0;
+    this.#askedAhead += request?.ahead ?? 0;
     try {
       if (this.#unsure) await this.#handBackUnknown();
-      const requestedAt = system.monotonic();
-      if (settlements.length > 0) {
-        const { answers, claimed } = await store.settle({ owner: this.id, settlements, started, next: request });
-        this.#patience.recovered();
-        this.#acknowledge(settlements, answers);
-        if (claimed && request) this.#receive(claimed, request, requestedAt);
-      } else if (request) {
-        const claimed = await store.claim(request);
-        this.#patience.recovered();
-        this.#receive(claimed, request, requestedAt);
-      }
+      await this.#send(exchange);
     } catch (error) {
-      this.#endings.unshift(...settlements);
-      for (const { id, epoch } of started) this.claims.begun(epoch, id);
+      this.#endings.unshift(...ended);
+      for (const run of begun) this.claims.begun(run);
       if (request && isUnknown(error)) this.#unsure = true;
       this.#patience.failed(error, this.#endings.length > 0);
     }
-    this.#underWay = [];
-    if (system.monotonic() - this.#yieldedAt >= turnMaxMs) {
+    this.#askedSlots -= request?.slots ?? 0;
+    this.#askedAhead -= request?.ahead ?? 0;
+    if (system.monotonic() - this.#yieldedAt >= turnMaxMs || this.#sent - this.#sentAtYield >= turnMaxExchanges) {
       await new Promise<void>((resolve) => system.soon(resolve));
       this.#yieldedAt = system.monotonic();
+      this.#sentAtYield = this.#sent;
     }
-    this.#exchanging = false;
-    this.#startAhead();
+    this.#underWay.delete(exchange);
+    this.slots.startAhead();
     this.#pumpWhenDue();
+  }
+
+  async #send(exchange: Exchange): Promise<void> {
+    const { store, system } = this.parts;
+    const { ended, begun, request } = exchange;
+    const requestedAt = system.monotonic();
+    let claimed: Claimed | null = null;
+    if (ended.length > 0) {
+      const settlements = ended.map(({ settlement }) => settlement);
+      const started = begun.map(({ id, epoch }) => ({ id, epoch }));
+      const settled = await store.settle({ owner: this.id, settlements, started, next: request });
+      this.#acknowledge(ended, settled.answers);
+      claimed = settled.claimed;
+    } else if (request) {
+      claimed = await store.claim(request);
+    }
+    this.#patience.recovered();
+    if (claimed && request) this.#receive(claimed, request, exchange, requestedAt);
   }
 
   /** What the store holds for us and we never heard of goes back. Endings are sent again: their claim makes it safe. */
   async #handBackUnknown(): Promise<void> {
     const held = await this.parts.store.read({ log: 'claims', owner: this.id });
     this.#unsure = false;
-    for (const { epoch, ids } of held) {
-      if (!this.claims.all.has(epoch)) for (const id of ids) this.giveBack(id, epoch);
-    }
+    const said = this.#unanswered().map(({ settlement }) => settlement); // whose lease may have run out while nobody answered
+    for (const { epoch, ids } of held.filter((claim) => !this.claims.all.has(claim.epoch)))
+      for (const id of ids)
+        if (!said.some((one) => one.id === id && one.epoch === epoch)) this.giveBack(id, epoch, null);
   }
 
-  #receive(claimed: Claimed, request: ClaimRequest, requestedAt: number): void {
-    const { jobs, epoch, nextDueInMs, more } = claimed;
-    this.moreReady = more;
-    // Asked only ahead, while a slot became free: what was refused ahead may have it.
-    const slotFreed = request.slots === 0 && this.runs.size < this.parts.settings.concurrency;
-    this.#idle = !this.#heard && (!more || (jobs.length === 0 && !slotFreed));
+  #receive(claimed: Claimed, request: ClaimRequest, { number, hints }: Exchange, requestedAt: number): void {
+    const { jobs, epoch, at, nextDueInMs, more } = claimed;
+    if (number > this.#lastAnswered) {
+      this.#lastAnswered = number;
+      this.moreReady = more;
+      // Asked only ahead, while a slot became free: what was refused ahead may have it.
+      this.#aheadRefused = more && jobs.length === 0 && request.slots === 0 && this.freeSlots > 0;
+      this.idle = hints === this.#hints && (!more || (jobs.length === 0 && !this.#aheadRefused));
+    }
     if (nextDueInMs !== null && nextDueInMs < this.parts.settings.pollMs) this.#armPoll(nextDueInMs);
     if (jobs.length === 0) return;
     const trustUntil = requestedAt + request.leaseMs;
-    // Given out again, so an earlier claim of ours on it has lapsed, whether or not we have been told.
-    for (const { id } of jobs) if (this.claims.holds(id) || this.runs.has(id)) this.lose(id, epoch - 1);
-    this.claims.add(
-      epoch,
-      jobs.map((job) => job.id),
-      trustUntil,
-    );
+    const claim = new Claim(epoch, requestedAt, at, trustUntil);
     // An answer that comes after the stop, or after its own lease, starts nothing any more.
-    const tooLate = this.#stopping || this.parts.system.monotonic() >= trustUntil;
+    const tooLate = this.isStopping || this.parts.system.monotonic() >= trustUntil;
     jobs.forEach((stored, index) => {
-      if (tooLate) this.giveBack(stored.id, epoch);
-      else if (index < request.slots) this.#start(stored, epoch);
-      else this.#ahead.push({ stored, epoch, since: requestedAt });
+      const run = this.slots.receive(stored, claim);
+      if (tooLate) this.giveBack(run.id, epoch, run);
+      else if (index < request.slots) this.slots.start(run);
+      else this.slots.wait(run);
     });
-    if (this.#ahead.length > 0) this.#armPoll(aheadWaitMaxMs);
+    if (this.slots.waiting > 0) this.#armPoll(aheadWaitMaxMs);
     this.#heart.start();
   }
 
-  // ---- running ------------------------------------------------------------------------------------------------
-
-  /** What was claimed ahead begins when a slot is free, while the claim can still be trusted and the ttl is not over. */
-  #startAhead(): void {
-    while (this.#ahead.length > 0 && this.runs.size < this.parts.settings.concurrency && !this.#stopping) {
-      const { stored, epoch } = this.#ahead.shift()!;
-      const expired = stored.expiresAt !== null && stored.expiresAt <= this.parts.system.now();
-      if (!this.claims.isTrusted(epoch, this.parts.system.monotonic())) this.claims.forget(epoch, stored.id);
-      else if (expired) this.giveBack(stored.id, epoch);
-      else {
-        this.claims.begun(epoch, stored.id);
-        this.#start(stored, epoch);
-      }
-    }
+  #acknowledge(ended: readonly Ended[], answers: readonly SettleAnswer[]): void {
+    ended.forEach(({ run, settlement: { id, epoch, ending } }, index) => {
+      if (run) this.claims.forget(run);
+      if (answers[index] === 'ok') this.finished += ending.kind === 'release' ? 0 : 1;
+      else this.parts.logger.warn('Late result refused', { id, epoch, code: answers[index], ending: ending.kind });
+    });
   }
 
-  #start(stored: StoredJob, epoch: number): void {
-    const { system, types, toJob } = this.parts;
-    const parts: RunParts = {
-      system,
-      toJob,
-      details: types.get(stored.type)!,
-      note: (run, entry) => this.notebook.write(run, entry),
-      overdue: (run) => this.#overdue(run),
-    };
-    const run = new Run(stored, epoch, parts);
-    this.started += 1;
-    this.runs.set(run.id, run);
-    void run.execute().then((ending) => this.#ended(run, ending));
-  }
+  // ---- endings ------------------------------------------------------------------------------------------------
 
-  async #ended(run: Run, ending: Ending): Promise<void> {
-    this.#meter.ran(this.parts.system.monotonic() - run.startedAt);
-    if (this.notebook.has(run)) await this.notebook.flush();
-    this.stuck.delete(run);
-    const { id, epoch } = run;
-    if (run.over) return this.parts.logger.debug('Late result refused', { id, epoch, ending: ending.kind });
-    this.runs.delete(id);
-    run.over = true;
-    if (this.moreReady) this.#idle = false;
-    if (ending.kind === 'release') this.handedBack.add(id);
-    // What was claimed ahead begins in this very turn, so that its ending travels with this one.
-    this.#startAhead();
-    this.#settle({ id, epoch, ending });
-  }
-
-  #settle(settlement: Settlement): void {
-    this.#endings.push(settlement);
+  settle(settlement: Settlement, run: Run | null): void {
+    this.#endings.push({ settlement, run });
     if (this.#endings.length === 1 || this.#isDue) this.#pumpWhenDue();
   }
 
   get #isDue(): boolean {
-    return this.#endings.length >= settledMax || this.#nextClaim() !== null;
+    return this.#maySend && (this.#endings.length >= batchMax || this.#wantsJobs);
   }
 
   /** Endings of one turn of the event loop travel together; a free slot asks for work at once. */
   #pumpWhenDue(): void {
-    if (this.#isDue) this.#schedulePump();
-    else this.parts.system.soon(() => this.#schedulePump());
+    if (this.#isDue) this.schedulePump();
+    else this.parts.system.soon(() => this.schedulePump());
   }
 
-  giveBack(id: string, epoch: number): void {
-    if (this.#stopping) this.handedBack.add(id);
-    this.#settle({ id, epoch, ending: { kind: 'release' } });
+  giveBack(id: string, epoch: number, run: Run | null): void {
+    if (this.isStopping) this.handedBack.add(id);
+    this.settle({ id, epoch, ending: { kind: 'release' } }, run);
   }
 
-  #giveBackWaiting(): void {
-    const oldest = this.#ahead[0];
-    if (!oldest || this.parts.system.monotonic() - oldest.since < aheadWaitMaxMs) return;
-    this.#meter.waitedTooLong();
-    this.giveBackAhead();
-  }
-
-  giveBackAhead(): void {
-    for (const { stored, epoch } of this.#ahead.splice(0)) this.giveBack(stored.id, epoch);
-  }
-
-  // ---- losing -------------------------------------------------------------------------------------------------
-
-  /** The store says, or time says, that the job is no longer ours under this claim, let alone under an earlier one. */
-  lose(id: string, upTo: number): void {
-    this.#ahead = this.#ahead.filter(({ stored, epoch }) => stored.id !== id || epoch > upTo);
-    const run = this.runs.get(id);
-    if (run && run.epoch <= upTo)
-      this.abandon(run, new LastoutError('STALE_CLAIM', `Job ${id} is no longer held by this worker`));
-  }
-
-  /** Somebody asked to cancel: the handler decides how it ends, what was only claimed ahead goes back at once. */
-  requestCancel(id: string, reason: string): void {
-    this.runs.get(id)?.abort(new LastoutError('CANCELLED', reason));
-    const waiting = this.#ahead.find(({ stored }) => stored.id === id);
-    if (!waiting) return;
-    this.#ahead = this.#ahead.filter((entry) => entry !== waiting);
-    this.giveBack(id, waiting.epoch);
-  }
-
-  /** Frees the slot of a handler whose claim is over; its code may still run and is shown as stuck until it returns. */
-  abandon(run: Run, reason: LastoutError): void {
-    run.abort(reason);
-    run.over = true;
-    this.runs.delete(run.id);
-    this.stuck.add(run);
-    this.notebook.drop(run);
-    this.#schedulePump();
-  }
-
-  /** Two jobs of one key must never run at once, so an exclusive job keeps its claim while its code runs. */
-  #overdue(run: Run): void {
-    const { logger } = this.parts;
-    const about = { id: run.id, type: run.stored.type, timeoutIgnoredForMs: 5_000 };
-    if (run.over) return;
-    if (run.exclusive) {
-      this.stuck.add(run);
-      logger.warn('Handler ignores its abort signal and holds its exclusive key', about);
-      return;
-    }
-    logger.warn('Handler ignores its abort signal', about);
-    const timedOut = new LastoutError('TIMEOUT', 'Timed out');
-    const ending = run.endingOfThrown(timedOut);
-    this.abandon(run, timedOut);
-    this.#settle({ id: run.id, epoch: run.epoch, ending });
-  }
-
-  #acknowledge(settlements: readonly Settlement[], answers: readonly SettleAnswer[]): void {
-    settlements.forEach(({ id, epoch, ending }, index) => {
-      this.claims.forget(epoch, id);
-      if (answers[index] === 'ok') this.finished += ending.kind === 'release' ? 0 : 1;
-      else this.parts.logger.warn('Late result refused', { id, epoch, code: answers[index], ending: ending.kind });
-    });
+  get stuck(): ReadonlySet<Run> {
+    return this.slots.stuck;
   }
 
   get isFailing(): boolean {
@@ -373,18 +329,23 @@ export class Worker {
   // ---- stopping -----------------------------------------------------------------------------------------------
 
   get isDrained(): boolean {
-    return this.runs.size === 0 && this.#endings.length === 0 && !this.#exchanging && !this.#unsure;
+    return this.slots.running === 0 && this.#endings.length === 0 && this.#underWay.size === 0 && !this.#unsure;
   }
 
   /** Calls back each time nothing is left to do; returns how to stop listening. */
   whenDrained(callback: () => void): () => void {
     this.#drained.add(callback);
-    this.#schedulePump();
+    this.schedulePump();
     return () => this.#drained.delete(callback);
   }
 
   unsettled(): readonly string[] {
-    return [...this.#underWay, ...this.#endings].map(({ id }) => id);
+    return this.#unanswered().map(({ settlement }) => settlement.id);
+  }
+
+  /** Endings that were sent, or wait to be. */
+  #unanswered(): readonly Ended[] {
+    return [...[...this.#underWay].flatMap(({ ended }) => ended), ...this.#endings];
   }
 
   /** From here on nothing is sent: what is unsettled comes back when its claim lapses. */
@@ -394,7 +355,7 @@ export class Worker {
     this.#patience.stop();
     for (const callOff of this.#callOffGraces) callOff();
     this.#heart.stop();
-    this.notebook.stop();
+    this.slots.notebook.stop();
     this.#unsubscribe();
   }
 }

@@ -4,7 +4,7 @@ import { partingMs, policyOf } from '../../core/policy.js';
 import { backToPending, endClaimed, expire, isExpired } from './end.js';
 import { promote } from './place.js';
 import { type Allowance, allowancesOf, chargeStarts, earlier, firstOpening, roomIn } from './limits.js';
-import { claimRecord, countFreed, type Step, tell } from './step.js';
+import { claimRecord, deltaOf, type Step, tell } from './step.js';
 import { verdictOf } from '../../core/ending.js';
 import { type ClaimRecord, queuesAwake, type Row } from './tables.js';
 import { processingView } from './view.js';
@@ -34,12 +34,13 @@ export function claim(step: Step, request: ClaimRequest): Claimed {
     open: taken.length,
     queues: [...new Set(taken.map((row) => row.queue))],
   };
-  step.tables.addClaim(record);
+  step.tables.addClaim(record, taken);
   for (const row of taken) {
-    step.tables.count(row.queue, 'pending', -1);
-    step.tables.count(row.queue, 'processing', 1);
-    countFreed(step, row.queue, -1);
-    tell(step, 'claimed', row, { attempt: row.attempts + 1 });
+    const delta = deltaOf(step, row.queue);
+    delta.pending -= 1;
+    delta.processing += 1;
+    delta.freed -= 1;
+    tell(step, 'claimed', row, row.attempts + 1);
   }
   return {
     epoch: record.epoch,
@@ -163,6 +164,7 @@ export function extend(step: Step, request: ExtendRequest): Extended {
 export function markStarted(step: Step, record: ClaimRecord, started: readonly string[]): void {
   step.touchedClaims.add(record);
   if (started.length === 0 || record.ahead.length === 0) return;
-  const begun = new Set(started.map((id) => step.tables.live(id)?.seq));
+  const { tables } = step;
+  const begun = new Set(started.map((id) => tables.seqHeld?.(id, record.epoch) ?? tables.live(id)?.seq));
   record.ahead = record.ahead.filter((seq) => !begun.has(seq));
 }

@@ -3,7 +3,7 @@ import type { LeavingKind } from '../../core/ending.js';
 import type { FinishedState, JobError } from '../../core/job.js';
 import { policyOf } from '../../core/policy.js';
 import { leavePlace, passTurn, standAgain } from './place.js';
-import { countFreed, type Step, tell } from './step.js';
+import { deltaOf, type Step, tell } from './step.js';
 import type { ClaimRecord, Row } from './tables.js';
 
 export interface EndingFields {
@@ -18,7 +18,7 @@ export interface EndingFields {
 /** A pending job ends: cancelled, expired, replaced or superseded. */
 export function endPending(step: Step, row: Row, state: FinishedState, fields: EndingFields): void {
   leavePlace(step, row);
-  step.tables.count(row.queue, 'pending', -1);
+  deltaOf(step, row.queue).pending -= 1;
   enter(step, row, state, fields);
 }
 
@@ -47,7 +47,7 @@ export function backToPending(step: Step, row: Row, record: ClaimRecord, kind: L
   leaveClaim(step, row, record, kind);
   row.dueAt = dueAt;
   row.againAt = null;
-  tables.count(row.queue, 'pending', 1);
+  deltaOf(step, row.queue).pending += 1;
   tables.save(row);
   standAgain(step, row);
 }
@@ -79,8 +79,9 @@ function superseded(owner: Row): JobError {
 
 /** The claim is over for this job: its epoch becomes the row's, and no later word under it counts. */
 export function leaveClaim(step: Step, row: Row, record: ClaimRecord | undefined, kind: LeavingKind): void {
-  step.tables.count(row.queue, 'processing', -1);
-  countFreed(step, row.queue, 1);
+  const delta = deltaOf(step, row.queue);
+  delta.processing -= 1;
+  delta.freed += 1;
   row.left = kind;
   if (!record) return;
   row.epoch = record.epoch;
@@ -101,7 +102,7 @@ function enter(step: Step, row: Row, state: FinishedState, { error, errorText, r
   row.keepMs = keep?.ageMs;
   row.keepCount = keep?.count ?? null;
   step.tables.finish(row);
-  step.tables.count(row.queue, state, 1);
+  deltaOf(step, row.queue)[state] += 1;
   step.mayExceedCap = true;
-  tell(step, state, row, { attempt: row.attempts, ...(error && { error }) });
+  tell(step, state, row, row.attempts, error);
 }

@@ -1,14 +1,9 @@
 /** maxPending: whether one more job may wait in a queue. What would not add one is never refused. */
-import { LastoutError } from '../../core/errors.js';
-import type { Inserted, NewJob } from '../../core/store.js';
+import { type Refusal, refusedAsFull, refusedBatch } from '../../core/refusal.js';
+import type { NewJob } from '../../core/store.js';
 import { type Matches, matchesOf } from './matches.js';
 import type { Step } from './step.js';
 import type { Row } from './tables.js';
-
-/** There is no telling when a job will start: long enough to be kind to the store, short enough to be kind to the caller. */
-const retryAfterMs = 1_000;
-
-type Refusal = Inserted & { readonly outcome: 'refused' };
 
 /** A job whose id is known is answered and not created. */
 type IsKnown = (job: NewJob) => boolean;
@@ -21,16 +16,14 @@ export function refusalsOfFull(
 ): ReadonlyMap<number, Refusal> | null {
   let refusals: Map<number, Refusal> | null = null;
   for (const { index, job, most, pending } of withoutRoom(step, jobs, isKnown))
-    (refusals ??= new Map()).set(index, refusal(job, most, pending));
+    (refusals ??= new Map()).set(index, refusedAsFull(job.id, job.queue, most, pending));
   return refusals;
 }
 
 /** All or none. */
 export function refuseFullBatch(step: Step, jobs: readonly NewJob[], isKnown: IsKnown): void {
-  for (const { index, job, most, stored } of withoutRoom(step, jobs, isKnown)) {
-    const { code, message, details } = refusal(job, most, stored);
-    throw new LastoutError(code, `Job ${index}: ${message}`, { ...details, index });
-  }
+  for (const { index, job, most, stored } of withoutRoom(step, jobs, isKnown))
+    throw refusedBatch(refusedAsFull(job.id, job.queue, most, stored), index);
 }
 
 interface WithoutRoom {
@@ -117,12 +110,4 @@ function pendingLimits({ tables }: Step): Map<string, number> {
   const most = new Map<string, number>();
   for (const [queue, { maxPending }] of tables.limits()) if (maxPending !== null) most.set(queue, maxPending);
   return most;
-}
-
-function refusal({ id, queue }: NewJob, maxPending: number, pending: number): Refusal {
-  const message =
-    `Queue "${queue}" is full: ${pending} of at most ${maxPending} jobs are pending. ` +
-    'Nothing was stored; try again when some have started.';
-  const details = { queue, maxPending, pending, retryAfterMs };
-  return { id, outcome: 'refused', code: 'QUEUE_FULL', message, details };
 }

@@ -1,15 +1,16 @@
 /** Insert: idempotent ids, deduplication and the new row, decided in one step. */
-import { LastoutError } from '../../core/errors.js';
 import { printIn } from '../../core/print.js';
+import { refusedAsOther, refusedBatch } from '../../core/refusal.js';
 import type { Inserted, NewJob, When } from '../../core/store.js';
 import { endPending, expire } from './end.js';
 import { refusalsOfFull, refuseFullBatch } from './full.js';
 import { matchesOf } from './matches.js';
 import { leavePlace, stand } from './place.js';
-import { type Step, tell } from './step.js';
+import { deltaOf, type Step, tell } from './step.js';
 import { Place, type Row } from './tables.js';
 
 export function insert(step: Step, jobs: readonly NewJob[], atomic: boolean): Inserted[] {
+  if (jobs.length > 1) step.tables.expectNew?.(jobs.map(({ id }) => id));
   const isKnown = (job: NewJob): boolean => knownAnswer(step, job) !== null;
   if (atomic) {
     refuseBeforeAnyEffect(step, jobs);
@@ -38,9 +39,8 @@ function refuseBeforeAnyEffect(step: Step, jobs: readonly NewJob[]): void {
     if (!job.idGiven) return;
     const print = printIn(job);
     const earlier = given.get(job.id);
-    const answer = earlier !== undefined && earlier !== print ? conflict(job.id) : answerForKnownId(step, job);
-    if (answer?.outcome === 'refused')
-      throw new LastoutError(answer.code, `Job ${index}: ${answer.message}`, { index });
+    const answer = earlier !== undefined && earlier !== print ? refusedAsOther(job.id) : answerForKnownId(step, job);
+    if (answer?.outcome === 'refused') throw refusedBatch(answer, index);
     given.set(job.id, print);
   });
 }
@@ -49,12 +49,7 @@ function answerForKnownId(step: Step, job: NewJob): Inserted | null {
   const row = step.tables.live(job.id) ?? step.tables.finished(job.id);
   const print = row ? printIn(row) : step.tables.tombstone(job.id)?.print;
   if (print === undefined) return null;
-  return print === printIn(job) ? { id: job.id, outcome: 'existing' } : conflict(job.id);
-}
-
-function conflict(id: string): Inserted {
-  const message = `The id ${id} already stands for a job of another type or input.`;
-  return { id, outcome: 'refused', code: 'IDEMPOTENCY_CONFLICT', message };
+  return print === printIn(job) ? { id: job.id, outcome: 'existing' } : refusedAsOther(job.id);
 }
 
 /** Null: no job stands in the way, insert one. */
@@ -143,7 +138,7 @@ export function create(step: Step, job: NewJob, retryOf: string | null): { id: s
   };
   tables.add(row);
   stand(step, row);
-  tables.count(row.queue, 'pending', 1);
+  deltaOf(step, row.queue).pending += 1;
   step.mayExceedCap = true;
   tell(step, 'created', row);
   return { id: row.id, outcome: 'created' };

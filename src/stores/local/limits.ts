@@ -127,10 +127,12 @@ function sum(starts: readonly Starts[]): number {
 }
 
 /** Whether this step gave a slot back that it did not take again, in a queue where others may wait for one. */
-export function freesSlot({ tables, freed }: Step): boolean {
-  if (freed.size === 0) return false;
+export function freesSlot({ tables, deltas }: Step): boolean {
   const limits = tables.limits();
-  return [...freed].some(([queue, n]) => n > 0 && typeof limits.get(queue)?.concurrency === 'number');
+  if (limits.size === 0) return false;
+  return [...deltas.values()].some(
+    ({ queue, freed }) => freed > 0 && typeof limits.get(queue)?.concurrency === 'number',
+  );
 }
 
 /** Why no job of a queue starts now. A lapsed claim holds no slot any more: the next claim brings it back first. */

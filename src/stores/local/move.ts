@@ -5,7 +5,7 @@ import { endClaimed, endPending, expire, isExpired, leaveClaim } from './end.js'
 import { create, instantOf } from './insert.js';
 import { leavePlace, passTurn, stand } from './place.js';
 import { search } from './read.js';
-import { holderOf, type Step, tell } from './step.js';
+import { deltaOf, holderOf, type Step, tell } from './step.js';
 import { Place, type Row } from './tables.js';
 import { viewOf } from './view.js';
 
@@ -75,14 +75,14 @@ function remove(step: Step, row: Row, force: boolean, dryRun: boolean): MoveOutc
 export function removeRow(step: Step, row: Row): void {
   const { tables } = step;
   if (row.state !== null) {
-    tables.count(row.queue, row.state, -1);
+    deltaOf(step, row.queue)[row.state] -= 1;
   } else if (row.place === Place.claimed) {
     leaveClaim(step, row, holderOf(step, row), 'lapse');
     if (row.exclusiveKey !== null) passTurn(step, row);
     step.cancelRequested = true; // its handler learns at the next heartbeat, at once in this process
   } else {
     leavePlace(step, row);
-    tables.count(row.queue, 'pending', -1);
+    deltaOf(step, row.queue).pending -= 1;
   }
   tables.drop(row);
   tables.addTombstone({

@@ -2,7 +2,7 @@
  * Where a pending job stands: ready, later or behind, and how the turn of an exclusive key passes on.
  * Invariant: a key with a due job has exactly one row with the turn, and that row is ready or claimed.
  */
-import type { Step } from './step.js';
+import { deltaOf, type Step } from './step.js';
 import { Place, type Row } from './tables.js';
 
 /** A row that is nowhere (new, or just taken) comes to stand where its dueAt and its key say. */
@@ -10,7 +10,7 @@ export function stand(step: Step, row: Row): void {
   const { tables } = step;
   if (row.dueAt > step.now) {
     tables.put(row, Place.later);
-    tables.count(row.queue, 'delayed', 1);
+    deltaOf(step, row.queue).delayed += 1;
     if (step.earliestLaterAt === null || row.dueAt < step.earliestLaterAt) step.earliestLaterAt = row.dueAt;
   } else if (row.exclusiveKey === null) {
     becomeReady(step, row);
@@ -26,7 +26,7 @@ export function stand(step: Step, row: Row): void {
 export function leavePlace(step: Step, row: Row): void {
   const { place } = row;
   step.tables.take(row);
-  if (place === Place.later) step.tables.count(row.queue, 'delayed', -1);
+  if (place === Place.later) deltaOf(step, row.queue).delayed -= 1;
   if (place === Place.ready && row.exclusiveKey !== null) passTurn(step, row);
 }
 
@@ -57,7 +57,7 @@ export function promote(step: Step, limit: number): number {
   const due = step.tables.due(step.now, limit);
   for (const row of due) {
     step.tables.take(row);
-    step.tables.count(row.queue, 'delayed', -1);
+    deltaOf(step, row.queue).delayed -= 1;
     stand(step, row);
   }
   return due.length;

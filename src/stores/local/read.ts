@@ -1,8 +1,8 @@
 /** Find and tally: reading without changing. */
-import { LastoutError } from '../../core/errors.js';
 import { finishedStates } from '../../core/job.js';
 import { systemQueue } from '../../core/names.js';
 import type { CleanupPolicy } from '../../core/policy.js';
+import { seqOf } from '../../core/refusal.js';
 import type {
   EventPage,
   FindRequest,
@@ -50,13 +50,6 @@ export function search(
     left -= found.examined;
   }
   return { rows, next: before.toString(36) };
-}
-
-function seqOf(cursor: string): number {
-  const seq = /^[0-9a-z]{1,11}$/.test(cursor) ? Number.parseInt(cursor, 36) : Number.NaN;
-  if (!Number.isSafeInteger(seq))
-    throw new LastoutError('INVALID_CURSOR', 'The cursor is not one that a page gave as "next".');
-  return seq;
 }
 
 export type LogAnswer = EventPage | readonly LogLine[] | readonly HeldClaim[] | number;

@@ -1,36 +1,41 @@
-/** Runs of events that differ only in their job, kept as one event and a list of ids: a step has up to thousands. */
+/** Events that differ only in their job are kept as one and a list of ids, a run: a step has up to thousands. */
 import type { StepEvent } from './step.js';
+import type { Row } from './tables.js';
 
 /** Null: an event about no job. */
 export type Run = readonly [event: Omit<StepEvent, 'id'>, ids: string[] | null];
 
-export function runsOf(events: readonly StepEvent[]): Run[] {
-  const runs: Run[] = [];
-  let last: StepEvent | undefined;
-  for (const event of events) {
-    const ids = runs[runs.length - 1]?.[1];
-    if (event.id !== undefined && ids && last && isLike(event, last)) ids.push(event.id);
-    else {
-      const { id, ...rest } = event;
-      runs.push([rest, id === undefined ? null : [id]]);
-    }
-    last = event;
+/** Adds an event about a job to the last run, or begins one. */
+export function tellIn(
+  runs: Run[],
+  name: StepEvent['name'],
+  row: Row,
+  attempt: number | undefined,
+  error: StepEvent['error'] | undefined,
+): void {
+  const last = runs[runs.length - 1];
+  if (last?.[1] && error === undefined && isLike(last[0], name, row, attempt)) {
+    last[1].push(row.id);
+    return;
   }
-  return runs;
+  const event: { -readonly [K in keyof StepEvent]: StepEvent[K] } = { name, type: row.type, queue: row.queue };
+  if (row.subject !== null) event.subject = row.subject;
+  if (attempt !== undefined) event.attempt = attempt;
+  if (error) event.error = error;
+  runs.push([event, [row.id]]);
+}
+
+function isLike(event: Run[0], name: StepEvent['name'], row: Row, attempt: number | undefined): boolean {
+  return (
+    event.name === name &&
+    event.type === row.type &&
+    event.queue === row.queue &&
+    (event.subject ?? null) === row.subject &&
+    event.attempt === attempt &&
+    event.error === undefined
+  );
 }
 
 export function eventsIn(runs: readonly Run[]): StepEvent[] {
   return runs.flatMap(([event, ids]) => (ids ? ids.map((id) => ({ ...event, id })) : [event]));
-}
-
-function isLike(a: StepEvent, b: StepEvent): boolean {
-  return (
-    a.name === b.name &&
-    a.type === b.type &&
-    a.queue === b.queue &&
-    a.subject === b.subject &&
-    a.attempt === b.attempt &&
-    a.error === undefined &&
-    b.error === undefined
-  );
 }

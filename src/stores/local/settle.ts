@@ -10,6 +10,7 @@ import { claimRecord, type Step, tell } from './step.js';
 import { bounds, type ClaimRecord, type Row } from './tables.js';
 
 export function settle(step: Step, request: SettleRequest): Settled {
+  step.tables.expectHeld?.(request.settlements);
   const answers = request.settlements.map((settlement) => settleOne(step, request.owner, settlement));
   for (const epoch of new Set(request.started.map((one) => one.epoch))) {
     const record = claimRecord(step, epoch);
@@ -44,7 +45,7 @@ function heldUnder(step: Step, owner: string, id: string, epoch: number): Held |
   const record = claimRecord(step, epoch);
   if (record?.owner !== owner || record.open === 0) return null;
   const row = step.tables.live(id);
-  if (!row || row.epoch >= epoch || !record.seqs.includes(row.seq)) return null;
+  if (!row || row.epoch >= epoch || !step.tables.names(record, row)) return null;
   return { row, record };
 }
 
@@ -84,7 +85,7 @@ function leave(step: Step, row: Row, record: ClaimRecord, ending: Ending): void 
     case 'retry':
       row.attempts += 1;
       row.error = errorText ?? null;
-      tell(step, 'retried', row, { attempt: row.attempts, ...(error && { error }) });
+      tell(step, 'retried', row, row.attempts, error);
       return backToPending(step, row, record, ending.kind, dueAfter(step, ending));
     case 'snooze':
       tell(step, 'snoozed', row);
@@ -110,7 +111,7 @@ function runAgain(step: Step, row: Row, record: ClaimRecord, ending: Ending, due
   row.attempts = 0;
   row.error = null;
   if (row.ttlMs !== null) row.expiresAt = step.now + row.ttlMs;
-  tell(step, ending.kind === 'snooze' ? 'snoozed' : 'retried', row, { attempt: 0 });
+  tell(step, ending.kind === 'snooze' ? 'snoozed' : 'retried', row, 0);
   backToPending(step, row, record, ending.kind, dueAt);
 }
 

@@ -1,9 +1,10 @@
 /** One atomic step: its instant, what it told the event log, and the hints to give once it is committed. */
-import { isCoded } from '../../core/coded.js';
+import { clip } from '../../core/coded.js';
 import type { JobError } from '../../core/job.js';
 import type { EventRecord, Hint } from '../../core/store.js';
 import { freesSlot } from './limits.js';
-import type { ClaimRecord, Row, Tables } from './tables.js';
+import { type Run, tellIn } from './runs.js';
+import { type ClaimRecord, type Row, type Tables, type TallyState, tallyStates } from './tables.js';
 
 export type StepEvent = Omit<EventRecord, 'cursor' | 'at'>;
 
@@ -11,17 +12,25 @@ export interface Step {
   readonly tables: Tables;
   /** The store's clock, read once: everything in a step happens at one instant. */
   readonly now: number;
-  readonly events: StepEvent[];
+  readonly events: Run[];
   readonly readyTypes: Set<string>;
   readonly claims: Map<number, ClaimRecord>;
   readonly touchedClaims: Set<ClaimRecord>;
-  /** By queue, the claims that ended less those that were made. */
-  readonly freed: Map<string, number>;
+  readonly deltas: Map<string, Delta>;
+  /** The one that was asked for last: most steps are about one queue. */
+  delta: Delta | null;
   earliestLaterAt: number | null;
   cancelRequested: boolean;
   paused: boolean;
   /** A job was added or ended: the number of stored jobs may be above the cap, with some that may go. */
   mayExceedCap: boolean;
+}
+
+/** What a step changes in the counts of a queue. */
+export interface Delta extends Record<TallyState, number> {
+  readonly queue: string;
+  /** The claims that ended less those that were made. */
+  freed: number;
 }
 
 export function beginStep(tables: Tables, now: number): Step {
@@ -32,7 +41,8 @@ export function beginStep(tables: Tables, now: number): Step {
     readyTypes: new Set(),
     claims: new Map(),
     touchedClaims: new Set(),
-    freed: new Map(),
+    deltas: new Map(),
+    delta: null,
     earliestLaterAt: null,
     cancelRequested: false,
     paused: false,
@@ -45,6 +55,9 @@ export function closeStep(step: Step): void {
   for (const record of step.touchedClaims) {
     if (record.open === 0) step.tables.dropClaim(record);
     else step.tables.saveClaim(record);
+  }
+  for (const delta of step.deltas.values()) {
+    for (const state of tallyStates) if (delta[state] !== 0) step.tables.count(delta.queue, state, delta[state]);
   }
   if (freesSlot(step)) step.readyTypes.add('*');
   if (step.events.length > 0) step.tables.addEvents(step.now, step.events);
@@ -62,9 +75,17 @@ export function hintsOf(step: Step, maxStoredJobs: number): Hint[] {
   return hints;
 }
 
-/** A claim on a job of this queue ended (1) or was made (-1). */
-export function countFreed(step: Step, queue: string, delta: 1 | -1): void {
-  step.freed.set(queue, (step.freed.get(queue) ?? 0) + delta);
+/** What this step counts is written when it is closed, once for each queue and state. */
+export function deltaOf(step: Step, queue: string): Delta {
+  if (step.delta?.queue === queue) return step.delta;
+  let delta = step.deltas.get(queue);
+  if (!delta) step.deltas.set(queue, (delta = noDelta(queue)));
+  step.delta = delta;
+  return delta;
+}
+
+function noDelta(queue: string): Delta {
+  return { queue, freed: 0, pending: 0, delayed: 0, processing: 0, completed: 0, failed: 0, cancelled: 0, expired: 0 };
 }
 
 /** The record of a claim, the same object throughout the step. */
@@ -82,26 +103,12 @@ export function holderOf(step: Step, row: Row): ClaimRecord | undefined {
   return record && (claimRecord(step, record.epoch) ?? record);
 }
 
-export function tell(
-  step: Step,
-  name: StepEvent['name'],
-  row: Row,
-  extra: { attempt?: number; error?: JobError } = {},
-): void {
-  const { attempt, error } = extra;
-  const event: { -readonly [K in keyof StepEvent]: StepEvent[K] } = {
+export function tell(step: Step, name: StepEvent['name'], row: Row, attempt?: number, error?: JobError): void {
+  tellIn(
+    step.events,
     name,
-    id: row.id,
-    type: row.type,
-    queue: row.queue,
-  };
-  if (row.subject !== null) event.subject = row.subject;
-  if (attempt !== undefined) event.attempt = attempt;
-  if (error) event.error = { message: clip(error.message), ...(error.code !== undefined && { code: error.code }) };
-  step.events.push(event);
-}
-
-/** Events are many and short-lived: a long message stays with the job. A coded one could not be decoded if it were cut. */
-function clip(message: string): string {
-  return message.length > 200 && !isCoded(message) ? `${message.slice(0, 200).toWellFormed()}…` : message;
+    row,
+    attempt,
+    error && { message: clip(error.message), ...(error.code !== undefined && { code: error.code }) },
+  );
 }

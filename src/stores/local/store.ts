@@ -1,6 +1,6 @@
 /** A store whose engine runs inside this process: each verb is one step over its tables. */
-import { LastoutError } from '../../core/errors.js';
 import type { SqlClient } from '../../core/job.js';
+import { noTransactions } from '../../core/refusal.js';
 import type {
   ClaimRequest,
   Durability,
@@ -131,9 +131,4 @@ function localStore(engine: LocalEngine, context: StoreContext): Store {
       await engine.close();
     },
   };
-}
-
-function noTransactions(engine: Engine): LastoutError {
-  const message = `The ${engine} store has no transactions: leave tx out, or use a store with SQL.`;
-  return new LastoutError('INVALID_TRANSACTION', message);
 }

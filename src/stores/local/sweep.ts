@@ -16,7 +16,7 @@ export function sweep(step: Step, { limit, cleanup }: SweepRequest): Swept {
   const excess = Math.min(step.tables.storedTotal() - maxStoredJobs, limit);
   if (excess > 0) removedBy.cap = removeAll(step, step.tables.oldestFinished(excess));
   const removed = removedBy.age + removedBy.count + removedBy.cap;
-  if (removed > 0) step.events.push({ name: 'swept' });
+  if (removed > 0) step.events.push([{ name: 'swept' }, null]);
   const more = tended.more || Object.values(removedBy).some((n) => n === limit);
   return { examined: tended.lapsed + tended.expired + removed, ...tended, removedBy, more };
 }

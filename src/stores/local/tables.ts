@@ -4,10 +4,11 @@
  * half done. Every method is bounded by its arguments and reads only what it returns (plus a constant).
  */
 import type { LeavingKind } from '../../core/ending.js';
-import type { FinishedState } from '../../core/job.js';
+import { type FinishedState, finishedStates } from '../../core/job.js';
 import type { QueueLimits } from '../../core/limits.js';
 import { systemQueue } from '../../core/names.js';
 import type { EventRecord, JobFilter, LogLine } from '../../core/store.js';
+import type { Run } from './runs.js';
 
 /** Where a live job stands. A claim reads `ready` only. */
 export const Place = { ready: 0, later: 1, behind: 2, claimed: 3 } as const;
@@ -103,7 +104,8 @@ export interface Tombstone {
   readonly left: LeavingKind | null;
 }
 
-export type TallyState = 'pending' | 'delayed' | 'processing' | FinishedState;
+export const tallyStates = ['pending', 'delayed', 'processing', ...finishedStates] as const;
+export type TallyState = (typeof tallyStates)[number];
 
 /** Retention of finished jobs that have no age rule of their own. */
 export interface AgeRule {
@@ -135,6 +137,12 @@ export interface Tables {
 
   /** Whether a live or finished row or a tombstone has this id. */
   isKnown(id: string): boolean;
+  /** What the step asks for next, so that an engine may look for all of it at once: ids that should be new … */
+  expectNew?(ids: readonly string[]): void;
+  /** … and jobs that are to leave their claims. */
+  expectHeld?(endings: readonly { readonly id: string; readonly epoch: number }[]): void;
+  /** The seq of a claimed job, where an engine knows it without reading the job. */
+  seqHeld?(id: string, epoch: number): number | undefined;
 
   // Live jobs (pending and processing).
   live(id: string): Row | undefined;
@@ -178,7 +186,10 @@ export interface Tables {
 
   // Claim records.
   claim(epoch: number): ClaimRecord | undefined;
-  addClaim(record: ClaimRecord): void;
+  /** `rows` are those that it names, in its order. */
+  addClaim(record: ClaimRecord, rows: readonly Row[]): void;
+  /** Whether a record names a row. */
+  names(record: ClaimRecord, row: Row): boolean;
   /** Writes dueAt, ahead and open. */
   saveClaim(record: ClaimRecord): void;
   dropClaim(record: ClaimRecord): void;
@@ -238,7 +249,7 @@ export interface Tables {
 
   // Bounded logs.
   /** Appends the events of one step as one record, and trims to the newest records. */
-  addEvents(at: number, events: readonly Omit<EventRecord, 'cursor' | 'at'>[]): void;
+  addEvents(at: number, events: readonly Run[]): void;
   /** From the cursor on; `reset` when records after it were trimmed. */
   events(after: string | null, limit: number): { events: readonly EventRecord[]; cursor: string; reset: boolean };
   addLines(row: Row, lines: readonly LogLine[]): void;

@@ -1,8 +1,7 @@
 /** The event log in memory: one record per step, the newest kept. A cursor is `record.index`. */
 import { LastoutError } from '../../core/errors.js';
 import type { EventRecord } from '../../core/store.js';
-import { eventsIn, type Run, runsOf } from '../local/runs.js';
-import type { StepEvent } from '../local/step.js';
+import { eventsIn, type Run } from '../local/runs.js';
 import { bounds } from '../local/tables.js';
 
 interface LogRecord {
@@ -35,10 +34,11 @@ export function createEventLog() {
   }
 
   return {
-    add(at: number, events: readonly StepEvent[]): void {
+    add(at: number, runs: readonly Run[]): void {
       seq += 1;
-      records.push({ seq, at, n: events.length, runs: runsOf(events) });
-      held += events.length;
+      const n = runs.reduce((sum, [, ids]) => sum + (ids?.length ?? 1), 0);
+      records.push({ seq, at, n, runs });
+      held += n;
       // Some more than the bound may gather, so that trimming is rare.
       if (records.length > bounds.eventRecordsMax * 1.1 || held > eventsMax * 1.1) trim(at);
     },

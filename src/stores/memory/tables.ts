@@ -79,6 +79,7 @@ export function createTables(): Tables {
 
     claim: (at) => claims.get(at),
     addClaim: (record) => void claims.set(record.epoch, record),
+    names: (record, row) => record.seqs.includes(row.seq),
     saveClaim: () => undefined,
     dropClaim: (record) => void claims.delete(record.epoch),
     lapsedClaims(now, limit) {

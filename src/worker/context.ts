@@ -1,0 +1,62 @@
+/** What a handler is given. Nothing of it is made before the handler asks: most ask for little. */
+import type { Context } from '../core/definition.js';
+import type { Job, Progress } from '../core/job.js';
+import { toStoredText } from '../core/json.js';
+import { describeThrown, storable } from '../core/thrown.js';
+import { readProgress } from './progress.js';
+import type { Run } from './run.js';
+
+const lineBytesMax = 8 * 1024;
+
+/**
+ * A proxy, so that a handler may take it apart (`{ input }`) or copy it (`{ ...context }`) as an object with these
+ * properties of its own: making one with five getters takes longer than all else that is done with a short job.
+ */
+export function contextOf(run: Run): Context<never> {
+  return new Proxy(new LazyContext(run), asOwnProperties);
+}
+
+class LazyContext implements Context<never> {
+  readonly #run: Run;
+
+  constructor(run: Run) {
+    this.#run = run;
+  }
+  get input(): never {
+    return this.#run.input as never;
+  }
+  get job(): Job<never> {
+    return this.#run.job as Job<never>;
+  }
+  get signal(): AbortSignal {
+    return this.#run.signal;
+  }
+  get progress(): Context<never>['progress'] {
+    return (value: number | Progress) => this.#run.note({ progress: readProgress(value) });
+  }
+  get log(): Context<never>['log'] {
+    return (message: string, fields?: object) =>
+      this.#run.note({ line: { message: storable(String(message), lineBytesMax), fields: fieldsText(fields) } });
+  }
+}
+
+const names = ['input', 'job', 'signal', 'progress', 'log'] as const;
+
+const asOwnProperties: ProxyHandler<LazyContext> = {
+  get: (context, name) => context[name as 'input'],
+  ownKeys: (context) => [...names, ...Reflect.ownKeys(context)],
+  getOwnPropertyDescriptor: (context, name) =>
+    names.includes(name as 'input')
+      ? { value: context[name as 'input'], enumerable: true, configurable: true }
+      : Reflect.getOwnPropertyDescriptor(context, name),
+};
+
+/** A log line never fails its job: what cannot be stored is said to be so. */
+function fieldsText(fields: object | undefined): string | null {
+  if (fields === undefined) return null;
+  try {
+    return toStoredText(fields, 'fields', lineBytesMax);
+  } catch (refused) {
+    return JSON.stringify({ unstorable: describeThrown(refused).message });
+  }
+}
