@@ -34,7 +34,13 @@ async function loadDriver(): Promise<Driver> {
 }
 
 /** Tables that hold something only while work is under way. */
-const liveTables = { jobs: 'live job', pending: 'pending entry', claims: 'claim', turns: 'turn of an exclusive key' };
+/** The row of a finished job stays among the jobs. */
+const liveTables = {
+  'lastout_jobs where seq not in (select seq from lastout_done)': 'live job',
+  lastout_pending: 'pending entry',
+  lastout_claims: 'claim',
+  lastout_turns: 'turn of an exclusive key',
+};
 
 interface DoneRow {
   readonly id: string;
@@ -51,14 +57,16 @@ export async function readBack(file: string, expected: readonly Expected[]): Pro
   try {
     const faults: string[] = [];
     for (const [table, what] of Object.entries(liveTables)) {
-      const left = db.prepare(`select * from lastout_${table}`).all();
+      const left = db.prepare(`select * from ${table}`).all();
       if (left.length > 0) faults.push(`${left.length} ${what}${left.length > 1 ? 's' : ''} in the file`);
     }
     const sound = db.prepare('pragma integrity_check').all() as { integrity_check: string }[];
     if (sound[0]?.integrity_check !== 'ok') faults.push('the file is damaged');
 
     const rows = db
-      .prepare('select id, type, state, attempts, result, rest from lastout_done order by seq')
+      .prepare(
+        'select j.id, d.type, d.state, d.attempts, d.result, d.rest from lastout_done d join lastout_jobs j using (seq) order by seq',
+      )
       .all() as DoneRow[];
     const wanted = new Map(expected.map((job) => [job.id, job]));
     const byState: { [S in State]?: number } = {};

@@ -95,7 +95,8 @@ function multiply(db: SqliteDatabase): void {
   copy(db, 'pending', 'place = 1', crowd.delayed, 1_000, { priority, due_at: later });
   copy(db, 'jobs', `id = 'behind'`, crowd.behind, 2_000_000, { priority: `${priorities.first}` });
   copy(db, 'pending', 'place = 2', crowd.behind, 2_000_000, { priority: `${priorities.first}` });
-  copy(db, 'done', `id = 'done'`, crowd.finished, 3_000_000, {});
+  copy(db, 'jobs', `id = 'done'`, crowd.finished, 3_000_000, {});
+  copy(db, 'done', 'true', crowd.finished, 3_000_000, {});
   const add = prepare(db, 'update "lastout_counts" set n = n + ? where name = ? and part = ?');
   add.run(crowd.delayed + crowd.behind, 'pending', 'default');
   add.run(crowd.delayed - 1, 'delayed', 'default');

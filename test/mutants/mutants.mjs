@@ -17,8 +17,8 @@ export const mutants = [
   {
     name: 'the fence lets a claim speak that is over for the job',
     file: 'src/stores/local/settle.ts',
-    from: 'if (!row || row.epoch >= epoch || !record.seqs.includes(row.seq)) return null;',
-    to: 'if (!row || !record.seqs.includes(row.seq)) return null;',
+    from: 'if (!row || row.epoch >= epoch || !step.tables.names(record, row)) return null;',
+    to: 'if (!row || !step.tables.names(record, row)) return null;',
     tests: onMemory,
   },
   {
@@ -123,14 +123,14 @@ export const mutants = [
   },
   {
     name: 'the order is lost in SQLite: a lane is read by insertion',
-    file: 'src/stores/sqlite/pending.ts',
+    file: 'src/stores/sqlite/lanes.ts',
     from: '`where p.place = 0 and p.type = ? and p.queue = ? order by p.priority, p.due_at, p.seq ${limited}`',
     to: '`where p.place = 0 and p.type = ? and p.queue = ? order by p.seq ${limited}`',
     tests: onSqlite,
   },
   {
     name: 'the order is lost in SQLite: lanes are merged without their priorities',
-    file: 'src/stores/sqlite/pending.ts',
+    file: 'src/stores/sqlite/lanes.ts',
     from: '(a[0] as number) - (b[0] as number) || (a[1] as number)',
     to: '(a[1] as number)',
     tests: onSqlite,
@@ -226,8 +226,8 @@ export const mutants = [
   {
     name: 'a slot of a queue leaks in SQLite: what waits again counts as running',
     file: 'src/stores/sqlite/limits.ts',
-    from: "where not (${stands.join(' or ')}) group by",
-    to: 'group by',
+    from: "where not (${stands.join(' or ')}) and not",
+    to: 'where not',
     tests: onSqlite,
   },
   {
@@ -378,7 +378,7 @@ export const mutants = [
   {
     name: 'endings that could not be sent are forgotten',
     file: 'src/worker/worker.ts',
-    from: 'this.#endings.unshift(...settlements);',
+    from: 'this.#endings.unshift(...ended);',
     to: '',
     tests: ['test/unknown-results.test.ts', 'test/worker.test.ts'],
   },
@@ -391,9 +391,9 @@ export const mutants = [
   },
   {
     name: 'a job claimed ahead begins after its ttl',
-    file: 'src/worker/worker.ts',
-    from: 'const expired = stored.expiresAt !== null && stored.expiresAt <= this.parts.system.now();',
-    to: 'const expired = false;',
+    file: 'src/worker/slots.ts',
+    from: 'else if (expiresAt !== null && expiresAt <= claim.storeTime(now))',
+    to: 'else if (expiresAt !== null && expiresAt < 0)',
     tests: ['test/worker.test.ts'],
   },
   {

@@ -138,7 +138,7 @@ test('a step that throws leaves nothing, and the next one starts afresh', async 
   await expectCode('IDEMPOTENCY_CONFLICT', () => store.insert([newJob(), given('2')], { atomic: true }));
   await store.insert([newJob({ policy: '{"keep":{},"timeoutMs":7,"backoff":null}' })], { atomic: true });
   const other = await connect(file);
-  expect(valueOf(other, 'select group_concat(seq) from lastout_jobs')).toBe('1,2');
+  expect(valueOf(other, 'select group_concat(seq order by seq) from lastout_jobs')).toBe('1,2');
   expect(valueOf(other, 'select count(*) from lastout_policies')).toBe(2);
   await store.close();
   other.close();

@@ -138,7 +138,7 @@ const mayWalk: readonly Exception[] = [
 ];
 
 const maySort: readonly Exception[] = [
-  { text: / where (key|id|seq) /, because: 'as many rows as there are of one key, or in a list of ids' },
+  { text: / where j\.(key|id|seq) /, because: 'as many rows as there are of one key, or in a list of ids' },
   { text: /from "lastout_claims" c /, because: 'as many rows as claims hold' },
   { text: /group by queue$/, because: 'as many rows as are past a deadline that the next step acts on' },
   { text: /rank > keep_count/, because: 'as many rows as a rule keeps of a type and state, and those beyond' },

@@ -135,8 +135,8 @@ async function recovered(file: string): Promise<{ ids: Set<string>; completed: S
   const store = await openStore(file);
   const db = await connect(file);
   expect(valueOf(db, 'pragma integrity_check')).toBe('ok');
-  const completed = idsOf(db, 'select id from lastout_done');
-  const ids = new Set([...idsOf(db, 'select id from lastout_jobs'), ...completed]);
+  const completed = idsOf(db, 'select id from lastout_done join lastout_jobs using (seq)');
+  const ids = idsOf(db, 'select id from lastout_jobs');
   // Steps are whole: the jobs are the first n, each once, and every number says what the rows say.
   const number = (text: string): number => Number(valueOf(db, text) ?? 0);
   const count = (name: string): number => number(`select sum(n) from lastout_counts where name = '${name}'`);
@@ -145,8 +145,10 @@ async function recovered(file: string): Promise<{ ids: Set<string>; completed: S
   expect(Array.from(ids, Number).sort((a, b) => a - b)).toEqual([...ids].map((_, index) => index));
   expect(count('completed')).toBe(completed.size);
   expect(count('pending')).toBe(number('select count(*) from lastout_pending'));
-  expect(count('processing') + count('pending')).toBe(number('select count(*) from lastout_jobs'));
+  expect(number('select count(*) from lastout_done')).toBe(completed.size);
+  expect(count('processing') + count('pending')).toBe(ids.size - completed.size);
   expect(number('select count(*) from lastout_pending where seq not in (select seq from lastout_jobs)')).toBe(0);
+  expect(number('select count(*) from lastout_pending where seq in (select seq from lastout_done)')).toBe(0);
   expect(number('select sum(open) from lastout_claims')).toBe(count('processing'));
   expect(number('select count(*) from lastout_turns where seq not in (select seq from lastout_jobs)')).toBe(0);
   expect(await store.insert([newJob({ id: 'after' })], { atomic: true })).toMatchObject([{ outcome: 'created' }]);

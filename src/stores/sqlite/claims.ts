@@ -6,7 +6,15 @@ import type { Session, StepPart } from './session.js';
 
 type Part = Pick<
   Tables,
-  'claim' | 'claimsOf' | 'addClaim' | 'saveClaim' | 'dropClaim' | 'lapsedClaims' | 'claimOf' | 'stalledByQueue'
+  | 'claim'
+  | 'claimsOf'
+  | 'addClaim'
+  | 'names'
+  | 'saveClaim'
+  | 'dropClaim'
+  | 'lapsedClaims'
+  | 'claimOf'
+  | 'stalledByQueue'
 >;
 
 export interface Claims extends Part, StepPart {
@@ -26,6 +34,7 @@ export function createClaims({ names, sql }: Session, live: Live): Claims {
   const remove = sql(`delete from ${table} where epoch = ?`);
 
   const records = new Map<number, ClaimRecord>();
+  const named = new WeakMap<ClaimRecord, ReadonlySet<number>>();
   /** By job the newest claim that names it: no older one can still hold it. */
   let holders: Map<number, number> | null = null;
 
@@ -61,6 +70,11 @@ export function createClaims({ names, sql }: Session, live: Live): Claims {
       insert.run(epoch, owner, at, maxStalls, seqList!, dueAt, aheadList!, open, queueList!);
       records.set(epoch, record);
       holders = null;
+    },
+    names(record, row) {
+      let seqs = named.get(record);
+      if (!seqs) named.set(record, (seqs = new Set(record.seqs)));
+      return seqs.has(row.seq);
     },
     saveClaim({ epoch, dueAt, ahead, open }) {
       update.run(dueAt, JSON.stringify(ahead), open, epoch);

@@ -1,8 +1,9 @@
 /** Finished jobs and their retention. */
 import type { AgeRule, Row, Tables } from '../local/tables.js';
 import { limited, type Values } from './driver.js';
+import { createEnded } from './ended.js';
 import type { Live } from './live.js';
-import { copiedColumns, doneColumns, finishColumns, finishValues } from './rows.js';
+import { doneColumns } from './rows.js';
 import type { Session } from './session.js';
 
 type Part = Pick<
@@ -18,13 +19,13 @@ export interface Finished extends Part {
 export function createFinished(session: Session, live: Live, dropLines: (row: Row) => void): Finished {
   const { names, sql, rows, policies, counts } = session;
   const table = names('done');
-  const select = `select ${doneColumns('d')} from ${table} d`;
-  const byId = sql(`${select} where d.id = ?`);
-  const bySeqs = sql(`${select} where d.seq in (select value from json_each(?))`);
-  const copy = sql(
-    `insert into ${table} (${copiedColumns}, ${finishColumns}) ` +
-      `select ${copiedColumns}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? from ${names('jobs')} where seq = ?`,
+  const from = (source: string): string =>
+    `select ${doneColumns} from ${source} cross join ${names('jobs')} j on j.seq = d.seq`;
+  const select = from(`${table} d`);
+  const byId = sql(
+    `select ${doneColumns} from ${names('jobs')} j cross join ${table} d on d.seq = j.seq where j.id = ?`,
   );
+  const bySeqs = sql(from(`json_each(?) cross join ${table} d on d.seq = json_each.value`));
   const remove = sql(`delete from ${table} where seq = ?`);
   const oldest = (own: string): string =>
     `${select} where d.keep_ms is ${own} order by d.completed_at, d.seq ${limited}`;
@@ -33,6 +34,7 @@ export function createFinished(session: Session, live: Live, dropLines: (row: Ro
   const overOwnAge = sql(`${select} where d.go_at < ? order by d.go_at, d.seq ${limited}`);
   const countOverOwnAge = sql(`select count(*) from ${table} where go_at < ?`);
   const countRules = createCountRules(session);
+  const end = createEnded(session, (row) => live.sure(row));
 
   const rowsIn = (list: readonly Values[]): Row[] => list.map((values) => session.done(values));
   const baseOf = (rule: AgeRule): string => (rule.useCompletedTime ? 'completed_at' : 'created_at');
@@ -45,16 +47,16 @@ export function createFinished(session: Session, live: Live, dropLines: (row: Ro
     many: (seqs) => rowsIn(bySeqs.all(JSON.stringify(seqs))),
     finish(row) {
       live.follow(row);
-      copy.run(...finishValues(row), row.seq);
-      live.remove(row);
+      end(row);
     },
     drop(row) {
-      if (row.state === null) live.remove(row);
-      else remove.run(row.seq);
+      live.sure(row);
+      if (row.state !== null) remove.run(row.seq);
+      live.remove(row);
       dropLines(row);
       policies.release(rows.get(row.seq)!.policy);
       rows.delete(row.seq);
-      counts.advance('stored', -1);
+      counts.add('stored', '', -1);
     },
     overAge(now, rule, limit) {
       // The index serves a choice that few make, so it is made when the choice is first acted on.

@@ -2,11 +2,13 @@
 import type { QueueLimits } from '../../core/limits.js';
 import { isUnlimited } from '../local/limits.js';
 import { Place, type Starts, type Tables } from '../local/tables.js';
+import { hasEnded, standsAt } from './live.js';
 import type { Session } from './session.js';
 
 type Part = Pick<Tables, 'limits' | 'setLimits' | 'running' | 'starts' | 'setStarts' | 'pendingIn'>;
 
-export function createLimits({ names, sql, counts }: Session): Part {
+export function createLimits(session: Session): Part {
+  const { names, sql, counts } = session;
   const table = names('limits');
   const select = sql(`select queue, max_pending, concurrency, rate_max, rate_per_ms from ${table}`);
   const upsert = sql(
@@ -18,18 +20,14 @@ export function createLimits({ names, sql, counts }: Session): Part {
   const remove = sql(`delete from ${table} where queue = ?`);
   const startsOf = sql(`select starts from ${table} where queue = ?`);
   const setStarts = sql(`update ${table} set starts = ? where queue = ?`);
-  const stands = [Place.ready, Place.later, Place.behind].map(
-    (place) =>
-      `exists (select 1 from ${names('pending')} p where p.place = ${place} and p.type = j.type ` +
-      'and p.queue = j.queue and p.priority = j.priority and p.due_at = j.due_at and p.seq = j.seq)',
-  );
+  const stands = [Place.ready, Place.later, Place.behind].map((place) => `exists (${standsAt(session, place)})`);
   // A job may be named by a record that it has left since; held is what lives and stands nowhere. No row is built, so
   // that it may also be asked outside of a step.
   const running = sql(
     'select j.queue, count(*) from (select distinct s.value as seq ' +
       `from ${names('claims')} c cross join json_each(c.seqs) s where exists (` +
       'select 1 from json_each(c.queues) q cross join json_each(?) w where w.value = q.value)) h ' +
-      `cross join ${names('jobs')} j on j.seq = h.seq where not (${stands.join(' or ')}) group by j.queue`,
+      `cross join ${names('jobs')} j on j.seq = h.seq where not (${stands.join(' or ')}) and not ${hasEnded(session)} group by j.queue`,
   );
 
   return {

@@ -1,7 +1,7 @@
 /** The bounded logs: events, log lines of jobs, tombstones. */
 import { LastoutError } from '../../core/errors.js';
 import type { EventRecord, LogLine } from '../../core/store.js';
-import { eventsIn, type Run, runsOf } from '../local/runs.js';
+import { eventsIn, type Run } from '../local/runs.js';
 import { bounds, type Row, type Tables } from '../local/tables.js';
 import { leavingNumber, leavingOf } from './rows.js';
 import type { Session, StepPart } from './session.js';
@@ -23,8 +23,8 @@ export function createEventLog({ names, sql }: Session): Pick<Tables, 'addEvents
   );
 
   return {
-    addEvents(at, events) {
-      const no = Number(insert.run(at, JSON.stringify(runsOf(events))).lastInsertRowid);
+    addEvents(at, runs) {
+      const no = Number(insert.run(at, JSON.stringify(runs)).lastInsertRowid);
       if (no % trimEvery !== 0) return;
       trimByCount.run(no - bounds.eventRecordsMax);
       trimByAge.run(at - bounds.eventAgeMs, no);
@@ -70,8 +70,7 @@ export function createLineLog({ names, sql }: Session): LineLog {
   const insert = sql(`insert into ${table} (seq, no, at, message, fields) values (?, ?, ?, ?, ?)`);
   const count = sql(`select count(*) from ${table} where seq = ?`);
   const select = sql(
-    `select at, message, fields from ${table} where seq = coalesce(` +
-      `(select seq from ${names('jobs')} where id = ?), (select seq from ${names('done')} where id = ?)) order by no`,
+    `select at, message, fields from ${table} where seq = (select seq from ${names('jobs')} where id = ?) order by no`,
   );
   const remove = sql(`delete from ${table} where seq = ?`);
   const any = sql(`select 1 from ${table} limit 1`);
@@ -88,7 +87,7 @@ export function createLineLog({ names, sql }: Session): LineLog {
       for (const { at, message, fields } of lines) insert.run(row.seq, no++, at, message, fields);
     },
     lines: (id) =>
-      select.all(id, id).map(
+      select.all(id).map(
         ([at, message, fields]): LogLine => ({
           at: at as number,
           message: message as string,

@@ -2,8 +2,8 @@
 import type { ClaimRequest } from '../../core/store.js';
 import { Place, queuesAwake, type Row, type Tables } from '../local/tables.js';
 import { limited, type Values } from './driver.js';
+import { createLanes } from './lanes.js';
 import type { Live } from './live.js';
-import { mergePages } from './merge.js';
 import { createOldestDue } from './oldest.js';
 import { liveColumns } from './rows.js';
 import type { Session } from './session.js';
@@ -33,18 +33,13 @@ export interface Pending extends Part {
   expiredSeqs(now: number): number[];
 }
 
-interface Lane {
-  readonly type: string;
-  readonly queue: string;
-}
-
 export function createPending(session: Session, live: Live): Pending {
   const { names, sql, rows } = session;
   const table = names('pending');
   // Which index is read is said, not left to the planner: it would rather sort all of a place by the primary key.
   const by = (index: string): string => `indexed by ${names(index)}`;
   const join = (index: string): string =>
-    `select ${liveColumns('j')}, p.place from ${table} p ${by(index)} cross join ${names('jobs')} j on j.seq = p.seq`;
+    `select ${liveColumns}, p.place from ${table} p ${by(index)} cross join ${names('jobs')} j on j.seq = p.seq`;
   const key = 'place, type, queue, priority, due_at, seq';
   const insertPlain = sql(`insert into ${table} (${key}) values (?, ?, ?, ?, ?, ?)`);
   const insert = sql(`insert into ${table} (${key}, slot, xkey, expires_at) values (?, ?, ?, ?, ?, ?, ?, ?, ?)`);
@@ -75,7 +70,7 @@ export function createPending(session: Session, live: Live): Pending {
     `select queue, count(*) from ${table} ${by('pending_later')} where place = 1 and due_at <= ? ` +
       'and (expires_at is null or expires_at > ?) group by queue',
   );
-  const lanes = createLanes(session);
+  const lanes = createLanes(session, live);
   const turns = createTurns(session);
   const rowIn = (values: Values | undefined): Row | undefined => values && session.live(values);
 
@@ -83,22 +78,31 @@ export function createPending(session: Session, live: Live): Pending {
     ...turns,
     ...createOldestDue(session),
     put(row, place) {
+      const known = live.sure(row);
+      if (known.fresh) {
+        known.expiresAt = row.expiresAt;
+        row.place = place;
+        return;
+      }
       live.follow(row);
       row.place = place;
       const { type, queue, priority, dueAt, seq, slot, exclusiveKey, expiresAt } = row;
-      rows.get(seq)!.expiresAt = expiresAt;
+      known.expiresAt = expiresAt;
       if (slot === null && exclusiveKey === null && expiresAt === null) {
         insertPlain.run(place, type, queue, priority, dueAt, seq);
       } else {
         insert.run(place, type, queue, priority, dueAt, seq, slot, exclusiveKey, expiresAt);
       }
+      known.lane = null;
+      session.arrivals += 1;
     },
     take(row) {
-      const { priority, dueAt } = rows.get(row.seq)!;
-      remove[row.place]?.run(row.type, row.queue, priority, dueAt, row.seq);
+      const known = rows.get(row.seq)!;
+      if (known.lane && row.place === Place.ready) lanes.take(known);
+      else remove[row.place]?.run(row.type, row.queue, known.priority, known.dueAt, row.seq);
       row.place = Place.claimed;
     },
-    ready: (types, queues, room, limit) => lanes.read(lanes.of(types, queues, room), room, limit, live),
+    ready: (types, queues, room, limit) => lanes.read(lanes.of(types, queues, room), room, limit),
     due: (now, limit) => due.all(now, limit).map((values) => session.live(values)),
     nextDueAt: () => (nextDue.get()?.[0] ?? null) as number | null,
     expired: (now, limit) => expired.all(now, limit).map((values) => session.live(values)),
@@ -116,74 +120,6 @@ export function createPending(session: Session, live: Live): Pending {
     },
     nothingReady: ({ types, queues }, paused, room) => lanes.empty(types, queuesAwake(queues, paused), room),
   };
-}
-
-/** Ready jobs by lane, each lane in the order priority, dueAt, seq: the order of the table itself. */
-function createLanes(session: Session) {
-  const { names, sql } = session;
-  const table = names('pending');
-  const inLane = 'place = 0 and type = ? and queue = ?';
-  const nextQueue = sql(`select queue from ${table} where place = 0 and type = ? and queue > ? order by queue limit 1`);
-  const any = sql(`select 1 from ${table} where ${inLane} limit 1`);
-  const page = sql(
-    `select priority, due_at, seq from ${table} where ${inLane} and (priority, due_at, seq) > (?, ?, ?) ` +
-      `order by priority, due_at, seq ${limited}`,
-  );
-  const pageOfRows = sql(
-    `select ${liveColumns('j')}, 0 as place from ${table} p cross join ${names('jobs')} j on j.seq = p.seq ` +
-      `where p.place = 0 and p.type = ? and p.queue = ? order by p.priority, p.due_at, p.seq ${limited}`,
-  );
-
-  /** One seek per name: nothing between two names is read. */
-  function* namesAfter(next: (after: string) => Values | undefined): Generator<string> {
-    for (let name = next('')?.[0]; name !== undefined; name = next(name as string)?.[0]) yield name as string;
-  }
-  const queuesOf = (type: string): Generator<string> => namesAfter((after) => nextQueue.get(type, after));
-
-  function* of(
-    types: readonly string[],
-    queues: readonly string[] | null,
-    room: ReadonlyMap<string, number>,
-  ): Generator<Lane> {
-    for (const type of new Set(types)) {
-      for (const queue of queues === null ? queuesOf(type) : new Set(queues)) {
-        if (room.get(queue) !== 0) yield { type, queue };
-      }
-    }
-  }
-
-  return {
-    of,
-    empty(types: readonly string[], queues: readonly string[] | null, room: ReadonlyMap<string, number>): boolean {
-      for (const { type, queue } of of(types, queues, room)) if (queues === null || any.get(type, queue)) return false;
-      return true;
-    },
-    /** The first rows of all these lanes together. */
-    read(lanes: Iterable<Lane>, room: ReadonlyMap<string, number>, limit: number, live: Live): Row[] {
-      const list = [...lanes];
-      if (list.length <= 1) {
-        const [only] = list;
-        if (!only) return [];
-        const most = Math.min(limit, room.get(only.queue) ?? limit);
-        return pageOfRows.all(only.type, only.queue, most).map((values) => session.live(values));
-      }
-      const left = new Map([...room].map(([queue, n]) => [queue, { left: n }]));
-      const rooms = list.map(({ queue }) => left.get(queue));
-      const pages = list.map(({ type, queue }) => (after: Values | null, size: number) => {
-        const [priority, dueAt, seq] = after ?? [Number.MIN_SAFE_INTEGER, 0, 0];
-        return page.all(type, queue, priority!, dueAt!, seq!, size);
-      });
-      const seqs = mergePages(pages, inOrder, limit, rooms).map((values) => values[2] as number);
-      const found = new Map(live.many(seqs).map((row) => [row.seq, row]));
-      return seqs.map((seq) => found.get(seq)!);
-    },
-  };
-}
-
-function inOrder(a: Values, b: Values): number {
-  return (
-    (a[0] as number) - (b[0] as number) || (a[1] as number) - (b[1] as number) || (a[2] as number) - (b[2] as number)
-  );
 }
 
 function createTurns({ names, sql }: Session): Pick<Tables, 'turnOf' | 'setTurn' | 'clearTurn'> {

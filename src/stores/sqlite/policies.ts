@@ -2,7 +2,8 @@
  * Equal policies are stored once, with the number of rows that use them; the last user takes the policy along.
  * A number never stands for another text, so what this process remembers stays true whatever other processes do.
  */
-import type { Counts, Session, StepPart } from './session.js';
+import type { Counts } from './counts.js';
+import type { Session, StepPart } from './session.js';
 
 export interface Policies extends StepPart {
   bodyOf(no: number): string;

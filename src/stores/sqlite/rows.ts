@@ -40,9 +40,9 @@ const shared = [
   'subject',
   'key',
   'source',
-  'rest',
 ] as const;
 const ofFinished = [
+  'rest',
   'state',
   'completed_at',
   'started_at',
@@ -54,12 +54,13 @@ const ofFinished = [
   'keep_count',
 ] as const;
 
-export const liveColumns = (table: string): string => shared.map((name) => `${table}.${name}`).join(', ');
-export const doneColumns = (table: string): string =>
-  [...shared, ...ofFinished].map((name) => `${table}.${name}`).join(', ');
-/** Of `doneColumns` and go_at, those that `finish` gives; the others are copied from the live row. */
-export const copiedColumns = shared.slice(0, -1).join(', ');
-export const finishColumns = ['rest', ...ofFinished, 'go_at'].join(', ');
+const columns = (table: string, names: readonly string[]): string => names.map((name) => `${table}.${name}`).join(', ');
+/** Of `jobs`, as j. */
+export const liveColumns = columns('j', [...shared, 'rest']);
+/** Of `jobs` and `done`, as j and d. */
+export const doneColumns = `${columns('j', shared)}, ${columns('d', ofFinished)}`;
+/** Of `done`. */
+export const finishColumns = ['seq', 'type', 'created_at', ...ofFinished, 'go_at'].join(', ');
 
 /** What `rest` may hold: whatever differs from a plain new job. */
 type Rest = {
@@ -103,37 +104,53 @@ const nullable = [
 
 /** A finished row has its run's outcome in columns of their own, since every finished row has one. */
 export function restOf(row: Row, finished: boolean): string | null {
+  if (isBare(row, finished)) return null;
   const rest: Record<string, unknown> = {};
-  let any = false;
-  for (const name of nullable) {
-    if (row[name] === null) continue;
-    rest[name] = row[name];
-    any = true;
-  }
-  if (row.stalls > 0 || row.wary) {
-    Object.assign(rest, { stalls: row.stalls, wary: row.wary });
-    any = true;
-  }
-  if (!finished && (row.epoch > 0 || row.attempts > 0 || row.startedAt !== null || row.left !== null)) {
+  for (const name of nullable) if (row[name] !== null) rest[name] = row[name];
+  if (row.stalls > 0 || row.wary) Object.assign(rest, { stalls: row.stalls, wary: row.wary });
+  if (!finished && wasClaimed(row))
     Object.assign(rest, { epoch: row.epoch, attempts: row.attempts, startedAt: row.startedAt, left: row.left });
-    any = true;
-  }
-  return any ? JSON.stringify(rest) : null;
+  return JSON.stringify(rest);
+}
+
+/** Asked of every row that is written. */
+function isBare(row: Row, finished: boolean): boolean {
+  return (
+    row.ttlMs === null &&
+    row.slot === null &&
+    row.exclusiveKey === null &&
+    row.metadata === null &&
+    row.retryOf === null &&
+    row.print === null &&
+    row.expiresAt === null &&
+    row.cancelAt === null &&
+    row.cancelReason === null &&
+    row.againAt === null &&
+    row.progress === null &&
+    row.memo === null &&
+    row.error === null &&
+    row.stalls === 0 &&
+    !row.wary &&
+    (finished || !wasClaimed(row))
+  );
+}
+
+function wasClaimed(row: Row): boolean {
+  return row.epoch > 0 || row.attempts > 0 || row.startedAt !== null || row.left !== null;
 }
 
 const nothing: Rest = {};
 
 /** `values`: the columns of `liveColumns`, then the place (null: claimed). */
 export function liveRow(values: Values, policy: string): Row {
-  const rest = values[13] === null ? nothing : (JSON.parse(values[13] as string) as Rest);
-  const place = (values[14] ?? Place.claimed) as Place;
-  return rowOf(values, rest, policy, place);
+  // biome-ignore format: one value for each column
+  return rowOf(values[0], values[1], values[2], values[3], values[4], values[5], values[6], values[7], policy, values[9], values[10], values[11], values[12], values[13], values[14] ?? Place.claimed);
 }
 
 /** `values`: the columns of `doneColumns`. */
 export function doneRow(values: Values, policy: string): Row {
-  const rest = values[13] === null ? nothing : (JSON.parse(values[13] as string) as Rest);
-  const row = rowOf(values, rest, policy, Place.claimed);
+  // biome-ignore format: one value for each column
+  const row = rowOf(values[0], values[1], values[2], values[3], values[4], values[5], values[6], values[7], policy, values[9], values[10], values[11], values[12], values[13], Place.claimed);
   row.state = stateNumbers[values[14] as number]!;
   row.completedAt = values[15] as number;
   row.startedAt = values[16] as number | null;
@@ -146,28 +163,37 @@ export function doneRow(values: Values, policy: string): Row {
   return row;
 }
 
-function rowOf(values: Values, rest: Rest, policy: string, place: Place): Row {
+type Column = Value | undefined;
+
+/** By position rather than from a list: a claim makes one for each of its jobs. */
+// biome-ignore format: the order of the columns
+export function rowOf(
+  seq: Column, id: Column, type: Column, queue: Column, priority: Column, dueAt: Column, createdAt: Column,
+  maxAttempts: Column, policy: string, input: Column, subject: Column, key: Column, source: Column, restText: Column,
+  place: Column,
+): Row {
+  const rest = restText === null ? nothing : (JSON.parse(restText as string) as Rest);
   return {
-    seq: values[0] as number,
-    id: values[1] as string,
-    type: values[2] as string,
-    queue: values[3] as string,
-    createdAt: values[6] as number,
-    maxAttempts: values[7] as number,
+    seq: seq as number,
+    id: id as string,
+    type: type as string,
+    queue: queue as string,
+    createdAt: createdAt as number,
+    maxAttempts: maxAttempts as number,
     ttlMs: rest.ttlMs ?? null,
-    subject: values[10] as string | null,
-    key: values[11] as string | null,
+    subject: subject as string | null,
+    key: key as string | null,
     slot: rest.slot ?? null,
     exclusiveKey: rest.exclusiveKey ?? null,
-    source: values[12] as string | null,
+    source: source as string | null,
     metadata: rest.metadata ?? null,
     policy,
-    input: values[9] as string,
+    input: input as string,
     retryOf: rest.retryOf ?? null,
     print: rest.print ?? null,
-    place,
-    priority: values[4] as number,
-    dueAt: values[5] as number,
+    place: place as Place,
+    priority: priority as number,
+    dueAt: dueAt as number,
     expiresAt: rest.expiresAt ?? null,
     startedAt: rest.startedAt ?? null,
     attempts: rest.attempts ?? 0,
@@ -197,21 +223,31 @@ function keepMsOf(stored: number | null): number | null | undefined {
   return stored === keptForEver ? null : stored;
 }
 
+export function keepValue({ keepMs }: Row): number | null {
+  return keepMs === null ? keptForEver : (keepMs ?? null);
+}
+
+/** When a job with an age rule of its own goes. */
+export function goAtOf({ keepMs, completedAt }: Row): number | null {
+  return typeof keepMs === 'number' ? completedAt! + keepMs : null;
+}
+
 /** The parameters of `finishColumns`. */
 export function finishValues(row: Row): Value[] {
-  const completedAt = row.completedAt!;
-  const ownAge = typeof row.keepMs === 'number';
   return [
+    row.seq,
+    row.type,
+    row.createdAt,
     restOf(row, true),
     stateNumber(row.state!),
-    completedAt,
+    row.completedAt,
     row.startedAt,
     row.attempts,
     row.epoch,
     leavingNumber(row.left),
     row.result,
-    row.keepMs === null ? keptForEver : (row.keepMs ?? null),
+    keepValue(row),
     row.keepCount,
-    ownAge ? completedAt + row.keepMs! : null,
+    goAtOf(row),
   ];
 }

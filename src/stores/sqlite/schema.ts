@@ -13,22 +13,28 @@ export function namesOf(namespace: string): Names {
   return (name) => `"${namespace}_${name}"`;
 }
 
+/**
+ * A row of `jobs` is written once and stays until its job goes for good; a plain job is never written again. `pending` has
+ * the jobs that wait, `done` what became of those that have ended, and a live job is one that is not in `done`. `ended`
+ * says the same, but only of jobs that are looked for by subject or key.
+ */
 const first = (n: Names): string => `
   create table ${n('jobs')} (
     seq integer primary key, id text not null, type text not null, queue text not null,
     priority integer not null, due_at integer not null, created_at integer not null, max_attempts integer not null,
-    policy integer not null, input text not null, subject text, key text, source text, rest text
+    policy integer not null, input text not null, subject text, key text, source text, rest text,
+    ended integer not null default 0
   ) strict;
   create unique index ${n('jobs_id')} on ${n('jobs')} (id);
-  create index ${n('jobs_type')} on ${n('jobs')} (type, seq);
-  create index ${n('jobs_key')} on ${n('jobs')} (key, type, seq) where key is not null;
-  create index ${n('jobs_subject')} on ${n('jobs')} (subject, seq) where subject is not null;
+  create index ${n('jobs_key')} on ${n('jobs')} (key, ended, type, seq) where key is not null;
+  create index ${n('jobs_subject')} on ${n('jobs')} (subject, ended, seq) where subject is not null;
 
   create table ${n('pending')} (
     place integer not null, type text not null, queue text not null, priority integer not null,
     due_at integer not null, seq integer not null, slot text, xkey text, expires_at integer,
     primary key (place, type, queue, priority, due_at, seq)
   ) strict, without rowid;
+  create index ${n('pending_type')} on ${n('pending')} (type, seq);
   create unique index ${n('pending_slot')} on ${n('pending')} (type, slot) where slot is not null;
   create index ${n('pending_later')} on ${n('pending')} (due_at, seq) where place = 1;
   create index ${n('pending_behind')} on ${n('pending')} (type, queue, xkey, priority, due_at, seq) where place = 2;
@@ -46,17 +52,11 @@ const first = (n: Names): string => `
   create index ${n('claims_owner')} on ${n('claims')} (owner, epoch);
 
   create table ${n('done')} (
-    seq integer primary key, id text not null, type text not null, queue text not null,
-    priority integer not null, due_at integer not null, created_at integer not null, max_attempts integer not null,
-    policy integer not null, input text not null, subject text, key text, source text, rest text,
-    state integer not null, completed_at integer not null, started_at integer, attempts integer not null,
-    epoch integer not null, "left" integer, result text, keep_ms integer, keep_count integer, go_at integer
+    seq integer primary key, type text not null, created_at integer not null, state integer not null,
+    completed_at integer not null, started_at integer, attempts integer not null, epoch integer not null,
+    "left" integer, result text, rest text, keep_ms integer, keep_count integer, go_at integer
   ) strict;
-  create unique index ${n('done_id')} on ${n('done')} (id);
-  create index ${n('done_state')} on ${n('done')} (state, seq);
   create index ${n('done_type')} on ${n('done')} (type, state, seq);
-  create index ${n('done_subject')} on ${n('done')} (subject, seq) where subject is not null;
-  create index ${n('done_key')} on ${n('done')} (key, type, seq) where key is not null;
   create index ${n('done_age')} on ${n('done')} (completed_at, seq) where keep_ms is null;
   create index ${n('done_kept')} on ${n('done')} (completed_at, seq) where keep_ms is not null;
   create index ${n('done_go')} on ${n('done')} (go_at, seq) where go_at is not null;

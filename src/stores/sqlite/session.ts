@@ -4,6 +4,7 @@
  */
 import type { Row } from '../local/tables.js';
 import { prepare, type SqliteDatabase, type Statement, type Values } from './driver.js';
+import { type Counts, createCounts } from './counts.js';
 import { createPolicies, type Policies } from './policies.js';
 import { doneRow, liveRow } from './rows.js';
 import type { Names } from './schema.js';
@@ -15,7 +16,26 @@ export interface Known {
   priority: number;
   dueAt: number;
   expiresAt: number | null;
+  /** Added in this step and not written yet. */
+  fresh: boolean;
+  /** Not read in this step but remembered from its claim: whoever writes it makes sure that it is still so. */
+  guessed: boolean;
+  /** The reading of its lane that found it, and as the how manyeth. */
+  lane: LaneReading | null;
+  placeInLane: number;
 }
+
+/** One reading of a lane from its start. Once a job has come into any lane, it may not be true any more. */
+export interface LaneReading {
+  readonly type: string;
+  readonly queue: string;
+  readonly arrivals: number;
+  /** How many of its rows, from the first on, have been taken. */
+  taken: number;
+}
+
+/** What was remembered of a row is not true any more: nothing of the step counts, and it is taken again without. */
+export class WrongGuess extends Error {}
 
 /** Something that lasts for one step. */
 export interface StepPart {
@@ -29,13 +49,19 @@ export interface StepPart {
 
 export interface Session {
   readonly names: Names;
-  /** Prepared once per connection. */
+  /** Prepared once per connection. What was gathered is written first, so that no statement can tell the difference. */
   sql(text: string): Statement;
+  /** For the statements that write what was gathered. */
+  writer(text: string): Statement;
+  /** Items are gathered, and written together before the next statement, or at the end of the step. */
+  gather<T>(write: (items: readonly T[]) => void): (item: T) => void;
   readonly counts: Counts;
   readonly policies: Policies;
   /** Two reads of one row in one step give the same object: the verbs change it in place. */
   readonly rows: Map<number, Known>;
   know(row: Row, policy: number): Known;
+  /** How many times jobs have come into lanes in this step. */
+  arrivals: number;
   /** The object of a live row, from `liveColumns` and its place. */
   live(values: Values): Row;
   /** The object of a finished row, from `doneColumns`. */
@@ -45,13 +71,25 @@ export interface Session {
 }
 
 export function createSession(db: SqliteDatabase, names: Names): Session {
-  const sql = statementCache(db);
+  const gathering = createGathering();
+  const writer = statementCache((text) => prepare(db, text));
+  const sql = statementCache((text) => after(writer(text), gathering));
   const rows = new Map<number, Known>();
   const counts = createCounts(sql, names);
   const policies = createPolicies(sql, names, counts);
 
   function know(row: Row, policy: number): Known {
-    const known = { row, policy, priority: row.priority, dueAt: row.dueAt, expiresAt: row.expiresAt };
+    const known: Known = {
+      row,
+      policy,
+      priority: row.priority,
+      dueAt: row.dueAt,
+      expiresAt: row.expiresAt,
+      fresh: false,
+      guessed: false,
+      lane: null,
+      placeInLane: 0,
+    };
     rows.set(row.seq, known);
     return known;
   }
@@ -62,90 +100,84 @@ export function createSession(db: SqliteDatabase, names: Names): Session {
     return know(build(values, policies.bodyOf(policy)), policy).row;
   }
 
-  return {
+  const session: Session = {
     names,
     sql,
+    writer,
+    gather: (write) => gathering.add(write),
     counts,
     policies,
     rows,
     know,
+    arrivals: 0,
     live: (values) => rowOf(values, liveRow),
     done: (values) => rowOf(values, doneRow),
-    parts: [{ begin: () => rows.clear() }, policies, counts],
+    parts: [gathering, { begin: () => rows.clear() }, policies, counts],
   };
+  return session;
 }
 
-function statementCache(db: SqliteDatabase): (text: string) => Statement {
+function statementCache(make: (text: string) => Statement): (text: string) => Statement {
   const statements = new Map<string, Statement>();
   return (text) => {
     let statement = statements.get(text);
     if (!statement) {
-      statement = prepare(db, text);
+      statement = make(text);
       statements.set(text, statement);
     }
     return statement;
   };
 }
 
-/**
- * Every number that steps change, in one table, so that a small step writes one page for all of them: the counters
- * `seq`, `epoch`, `stored` and `policy` (part ''), the tally (name: state, part: queue), and the rows per policy
- * (`uses`, part: its number). A number at 0 has no row.
- */
-export interface Counts extends StepPart {
-  read(name: string, part?: string): number;
-  add(name: string, part: string, delta: number): void;
-  /** Adds to a counter: its new value. */
-  advance(name: string, by: number): number;
+/** Gathered writes, kind by kind, in the order in which the kinds were named. */
+interface Gathering extends StepPart {
+  any: boolean;
   flush(): void;
+  add<T>(write: (items: readonly T[]) => void): (item: T) => void;
 }
 
-interface Count {
-  /** Null: not read in this step. */
-  stored: number | null;
-  delta: number;
-}
-
-function createCounts(sql: Session['sql'], names: Names): Counts {
-  const table = names('counts');
-  const select = sql(`select n from ${table} where name = ? and part = ?`);
-  const upsert = sql(
-    `insert into ${table} (name, part, n) values (?, ?, ?) on conflict do update set n = n + excluded.n`,
-  );
-  const removeZero = sql(`delete from ${table} where name = ? and part = ? and n = 0`);
-  const known = new Map<string, Map<string, Count>>();
-
-  function entry(name: string, part: string): Count {
-    const parts = known.get(name) ?? new Map<string, Count>();
-    known.set(name, parts);
-    const count = parts.get(part) ?? { stored: null, delta: 0 };
-    parts.set(part, count);
-    return count;
-  }
-  function read(name: string, part = ''): number {
-    const count = entry(name, part);
-    count.stored ??= Number(select.get(name, part)?.[0] ?? 0);
-    return count.stored + count.delta;
-  }
-  function write(name: string, part: string, count: Count): void {
-    if (count.delta === 0) return;
-    upsert.run(name, part, count.delta);
-    if (count.delta < 0) removeZero.run(name, part);
-    if (count.stored !== null) count.stored += count.delta;
-    count.delta = 0;
-  }
-  return {
-    begin: () => known.clear(),
-    read,
-    add(name, part, delta) {
-      entry(name, part).delta += delta;
-    },
-    advance(name, by) {
-      entry(name, '').delta += by;
-      return read(name);
+function createGathering(): Gathering {
+  const kinds: { items: unknown[]; readonly write: (items: readonly never[]) => void }[] = [];
+  const gathering: Gathering = {
+    any: false,
+    begin() {
+      gathering.any = false;
+      for (const kind of kinds) kind.items = [];
     },
     flush() {
-      for (const [name, parts] of known) for (const [part, count] of parts) write(name, part, count);
+      gathering.any = false;
+      for (const kind of kinds) {
+        const { items } = kind;
+        if (items.length === 0) continue;
+        kind.items = [];
+        kind.write(items as never[]);
+      }
+    },
+    add(write) {
+      const kind = { items: [] as unknown[], write };
+      kinds.push(kind);
+      return (item) => {
+        gathering.any = true;
+        kind.items.push(item);
+      };
+    },
+  };
+  return gathering;
+}
+
+function after(statement: Statement, gathering: Gathering): Statement {
+  return {
+    run(...values) {
+      if (gathering.any) gathering.flush();
+      return statement.run(...values);
+    },
+    get(...values) {
+      if (gathering.any) gathering.flush();
+      return statement.get(...values);
+    },
+    all(...values) {
+      if (gathering.any) gathering.flush();
+      return statement.all(...values);
     },
   };
 }

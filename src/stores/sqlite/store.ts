@@ -11,6 +11,7 @@ import { type SqliteDatabase, single } from './driver.js';
 import { isBusy, translate } from './errors.js';
 import { createInside, type Inside } from './inside.js';
 import { migrate } from './schema.js';
+import { WrongGuess } from './session.js';
 import { createTables, type SqliteTables } from './tables.js';
 import { busyTimeoutMs } from './transact.js';
 
@@ -131,7 +132,13 @@ function engineOf(
     (work) =>
       line[kind].run(() => {
         if (closed) throw new LastoutError('CLOSED', 'The store is closed.');
-        return transactions[kind](tables, () => work(tables));
+        const attempt = () => transactions[kind](tables, () => work(tables));
+        try {
+          return attempt();
+        } catch (error) {
+          if (error instanceof WrongGuess) return attempt(); // nothing is remembered now
+          throw error;
+        }
       }, system);
 
   return {

@@ -6,9 +6,12 @@ import { createClaims } from './claims.js';
 import type { SqliteDatabase } from './driver.js';
 import { createDueCount } from './due.js';
 import { createFinished } from './finished.js';
+import { createHeld } from './held.js';
+import { createKnownIds } from './ids.js';
 import { createLimits } from './limits.js';
 import { createLive } from './live.js';
 import { createEventLog, createLineLog, createTombstones } from './logs.js';
+import { createMatches } from './matches.js';
 import { createPending, type Pending } from './pending.js';
 import { createScan } from './scan.js';
 import { namesOf } from './schema.js';
@@ -30,6 +33,8 @@ export function createTables(db: SqliteDatabase, namespace: string): SqliteTable
   const live = createLive(session);
   const pending = createPending(session, live);
   const claims = createClaims(session, live);
+  const held = createHeld(session, live);
+  const ids = createKnownIds(session);
   const lineLog = createLineLog(session);
   const tombstones = createTombstones(session);
   const pauses = createPauses(session);
@@ -42,7 +47,18 @@ export function createTables(db: SqliteDatabase, namespace: string): SqliteTable
     heldSeqs: () => claims.heldSeqs(),
     expiredSeqs: (now) => pending.expiredSeqs(now),
   });
-  const parts: readonly StepPart[] = [claims, lineLog, tombstones, ...session.parts];
+  /** Read once in a step. */
+  let stepLimits: ReturnType<Tables['limits']> | null = null;
+  const forgetLimits = (): void => void (stepLimits = null);
+  const parts: readonly StepPart[] = [
+    claims,
+    held,
+    ids,
+    lineLog,
+    tombstones,
+    { begin: forgetLimits },
+    ...session.parts,
+  ];
 
   return {
     ...live,
@@ -51,10 +67,35 @@ export function createTables(db: SqliteDatabase, namespace: string): SqliteTable
     ...finished,
     ...pauses,
     ...limits,
+    ...createMatches(live, () => claims.heldSeqs()),
     ...createDueCount(session),
     ...createTally(session),
-    ...createKnownIds(session),
     ...createEventLog(session),
+    limits: () => (stepLimits ??= limits.limits()),
+    setLimits(queue, wanted) {
+      limits.setLimits(queue, wanted);
+      forgetLimits();
+    },
+    isKnown: (id) => ids.isKnown(id),
+    expectNew: (expected) => ids.expect(expected),
+    expectHeld: (endings) => held.expect(endings),
+    seqHeld: (id, epoch) => held.seqOf(id, epoch),
+    add(row) {
+      live.add(row);
+      ids.added(row.id);
+    },
+    save(row) {
+      live.save(row);
+      held.changed(row);
+    },
+    addClaim(record, rows) {
+      claims.addClaim(record, rows);
+      held.remember(record.epoch, rows);
+    },
+    dropClaim(record) {
+      claims.dropClaim(record);
+      held.over(record.epoch);
+    },
     nextSeq: () => session.counts.advance('seq', 1),
     nextEpoch: () => session.counts.advance('epoch', 1),
     scan,
@@ -76,12 +117,6 @@ export function createTables(db: SqliteDatabase, namespace: string): SqliteTable
     },
     quiet: (request, at) => quiet.look(request, at),
   };
-}
-
-function createKnownIds({ names, sql }: Session): Pick<Tables, 'isKnown'> {
-  const among = (table: string): string => `exists (select 1 from ${names(table)} where id = ?)`;
-  const select = sql(`select ${['jobs', 'done', 'tombs'].map(among).join(' or ')} as known`);
-  return { isKnown: (id) => select.get(id, id, id)?.[0] === 1 };
 }
 
 /** An idle worker asks often: one statement for everything but the lanes, outside of any transaction. */

@@ -75,6 +75,8 @@ function waitABit(system: System): Promise<void> {
 export interface StepFrame {
   begin(): void;
   flush(): void;
+  /** It was rolled back, or may have been. */
+  forget(): void;
 }
 
 export interface Transactions {
@@ -97,6 +99,7 @@ export function createTransactions(db: SqliteDatabase, where: string): Transacti
       return value;
     } catch (error) {
       rollBack(db);
+      frame.forget();
       throw error;
     }
   }

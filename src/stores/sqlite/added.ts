@@ -1,0 +1,105 @@
+/** New jobs: gathered, and written together. Those that differ only in id and input are one statement. */
+import { Place, type Row } from '../local/tables.js';
+import { restOf } from './rows.js';
+import type { Known, Session } from './session.js';
+
+/** From so many rows on, one statement for all is faster than one for each. */
+const manyMin = 4;
+
+export function createAdded(session: Session): (known: Known) => void {
+  const { names, writer } = session;
+  const jobs = names('jobs');
+  const pending = names('pending');
+  const alike = 'type, queue, priority, due_at, created_at, max_attempts, policy';
+  const insert = writer(
+    `insert into ${jobs} (seq, id, ${alike}, input, subject, key, source, rest) ` +
+      'values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+  );
+  const insertPlain = writer(`insert into ${jobs} (seq, id, ${alike}, input) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+  // The numbers follow the highest one, which is that of the row written before.
+  const insertMany = writer(
+    `insert into ${jobs} (id, ${alike}, input) select key, ?, ?, ?, ?, ?, ?, ?, value from json_each(?)`,
+  );
+  const place = 'place, type, queue, priority, due_at, seq';
+  const put = writer(`insert into ${pending} (${place}, slot, xkey, expires_at) values (?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+  const putPlain = writer(`insert into ${pending} (${place}) values (?, ?, ?, ?, ?, ?)`);
+  const putMany = writer(
+    `insert into ${pending} (${place}) select ?, type, queue, priority, due_at, seq from ${jobs} where seq between ? and ?`,
+  );
+
+  function writeOne({ row, policy }: Known): void {
+    const { seq, id, type, queue, priority, dueAt, createdAt, maxAttempts, input, subject, key, source } = row;
+    const rest = restOf(row, false);
+    if (rest === null && subject === null && key === null && source === null) {
+      insertPlain.run(seq, id, type, queue, priority, dueAt, createdAt, maxAttempts, policy, input);
+    } else {
+      // biome-ignore format: one line of values for one line of columns
+      insert.run(seq, id, type, queue, priority, dueAt, createdAt, maxAttempts, policy, input, subject, key, source, rest);
+    }
+  }
+  function putOne(row: Row): void {
+    const { place, type, queue, priority, dueAt, seq, slot, exclusiveKey, expiresAt } = row;
+    if (place === Place.claimed) return;
+    if (slot === null && exclusiveKey === null && expiresAt === null) {
+      putPlain.run(place, type, queue, priority, dueAt, seq);
+    } else {
+      put.run(place, type, queue, priority, dueAt, seq, slot, exclusiveKey, expiresAt);
+    }
+  }
+  /** Rows that are alike, with numbers that follow each other. */
+  function writeMany(list: readonly Known[]): void {
+    const first = list[0]!;
+    const { type, queue, priority, dueAt, createdAt, maxAttempts } = first.row;
+    writeOne(first);
+    let inputs = '';
+    for (let i = 1; i < list.length; i++) {
+      const { id, input } = list[i]!.row;
+      inputs += `${i === 1 ? '{' : ','}"${id}":${JSON.stringify(input)}`;
+    }
+    const last = list.at(-1)!.row.seq;
+    const { lastInsertRowid } = insertMany.run(
+      ...[type, queue, priority, dueAt, createdAt, maxAttempts, first.policy],
+      `${inputs}}`,
+    );
+    if (Number(lastInsertRowid) !== last) throw new Error(`Job ${last} was stored under another number`);
+    if (first.row.place !== Place.claimed) putMany.run(first.row.place, first.row.seq, last);
+  }
+
+  return session.gather((list: readonly Known[]) => {
+    session.arrivals += 1;
+    for (const known of list) known.fresh = false;
+    for (let from = 0; from < list.length; ) {
+      let to = from + 1;
+      if (isPlain(list[from]!.row)) while (to < list.length && follows(list[to - 1]!, list[to]!)) to += 1;
+      if (to - from >= manyMin) writeMany(list.slice(from, to));
+      else
+        for (let i = from; i < to; i++) {
+          writeOne(list[i]!);
+          putOne(list[i]!.row);
+        }
+      from = to;
+    }
+  });
+}
+
+/** Ids that were given may be hard to quote. */
+function isPlain(row: Row): boolean {
+  const { subject, key, source, id } = row;
+  return subject === null && key === null && source === null && /^[\w-]+$/.test(id) && restOf(row, false) === null;
+}
+
+function follows(before: Known, known: Known): boolean {
+  const [a, b] = [before.row, known.row];
+  return (
+    b.seq === a.seq + 1 &&
+    b.place === a.place &&
+    b.type === a.type &&
+    b.queue === a.queue &&
+    b.priority === a.priority &&
+    b.dueAt === a.dueAt &&
+    b.createdAt === a.createdAt &&
+    b.maxAttempts === a.maxAttempts &&
+    known.policy === before.policy &&
+    isPlain(b)
+  );
+}
