@@ -1,0 +1,105 @@
+/** The PostgreSQL store: one database, any number of processes and machines. */
+import { LastoutError } from '../../core/errors.js';
+import type { Store, StoreContext, StoreFactory } from '../../core/store.js';
+import type { System } from '../../core/system.js';
+import { type Call, createCall } from './call.js';
+import { warningsOf } from './check.js';
+import { createInside } from './inside.js';
+import { createMeeting, type Meeting } from '../../core/meeting.js';
+import { migrate, type Place, schemaOf } from './migrate.js';
+import { type PostgresOptions, type PostgresSource, type Server, serverOf } from './server.js';
+import { createRun } from './run.js';
+import { postgresVerbs } from './store.js';
+
+export function postgresStore(source: PostgresSource, options: PostgresOptions = {}): StoreFactory {
+  const connectTo = serverOf(source, options);
+  let shared: Promise<Shared> | null = null;
+  let users = 0;
+
+  async function acquire(system: System): Promise<Shared> {
+    users += 1;
+    try {
+      shared ??= connectTo(system).then((server) => ({ server, namespaces: new Map() }));
+      return await shared;
+    } catch (error) {
+      await release();
+      throw error;
+    }
+  }
+  async function release(): Promise<void> {
+    users -= 1;
+    if (users > 0 || !shared) return;
+    const closing = shared;
+    shared = null;
+    const open = await closing.catch(() => null);
+    await Promise.all([open?.server.ear.end(), open?.server.pool.end()]);
+  }
+
+  return {
+    engine: 'postgres',
+    async open(context) {
+      const { namespace, system } = context;
+      const { server, namespaces } = await acquire(system);
+      try {
+        const place = await migrate({ pool: server.pool, where: server.where, namespace, system });
+        const meeting = namespaces.get(namespace) ?? createMeeting(server.ear, namespace, system.id());
+        namespaces.set(namespace, meeting);
+        return await storeOn({ server, place, meeting, context, release });
+      } catch (error) {
+        await release();
+        throw error;
+      }
+    },
+  };
+}
+
+/** What the queues of one factory have in common. */
+interface Shared {
+  readonly server: Server;
+  readonly namespaces: Map<string, Meeting>;
+}
+
+interface StoreParts {
+  readonly server: Server;
+  readonly place: Place;
+  readonly meeting: Meeting;
+  readonly context: StoreContext;
+  release(): Promise<void>;
+}
+
+async function storeOn({ server, place, meeting, context, release }: StoreParts): Promise<Store> {
+  const { pool, ear, where } = server;
+  const { system } = context;
+  const schema = schemaOf(context.namespace);
+  let closed = false;
+
+  const inside = createInside({ schema, where, identity: place.identity, system });
+  const run = createRun({ pool, where, system, ear });
+  const called = createCall(run, inside, schema);
+  const call: Call = (fn, args, tx) =>
+    closed ? Promise.reject(new LastoutError('CLOSED', 'The store is closed.')) : called(fn, args, tx);
+  const verbs = await postgresVerbs({ call, context, sender: meeting.sender, give: meeting.give });
+  const own = new Set<() => void>();
+
+  return {
+    ...verbs,
+    engine: 'postgres',
+    durability: place.durability,
+    subscribe(listener) {
+      const part = meeting.join(listener);
+      const leave = (): void => {
+        part();
+        own.delete(leave);
+      };
+      own.add(leave);
+      return leave;
+    },
+    check: () => warningsOf(run, where),
+    async close() {
+      if (closed) return;
+      closed = true;
+      for (const leave of [...own]) leave();
+      await release();
+    },
+  };
+}

@@ -1,0 +1,70 @@
+/** The way to a database: a pool, ours or a given one, and the connection beside it. Queues of one factory share it. */
+import { show } from '../../core/duration.js';
+import { LastoutError } from '../../core/errors.js';
+import type { System } from '../../core/system.js';
+import { refuseUnknown } from '../../core/unknown-option.js';
+import { connect } from './connection.js';
+import { loadDriver, type OwnClient, type PgPool } from './driver.js';
+import { checkGiven, useGiven } from './given.js';
+import { createEar, type Ear } from './listen.js';
+import { createPool, type Pool } from './pool.js';
+import { addressOf } from './url.js';
+
+export type PostgresSource =
+  /** `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with parameters for TLS after `?` as `pg` reads them. */
+  | { readonly url: string }
+  /** A `Pool` of `pg`: it is used as it is, beside your own statements, and never ended. */
+  | { readonly pool: PgPool };
+
+export interface PostgresOptions {
+  /** Connections at most, 4 unless given; one more listens. For a URL: a given pool has its own limit. */
+  readonly max?: number;
+  /** False: no connection beside the pool; what others enqueue is found by polling. */
+  readonly listen?: boolean;
+}
+
+export interface Server {
+  readonly pool: Pool;
+  readonly ear: Ear;
+  /** How messages name it. */
+  readonly where: string;
+}
+
+const defaultMax = 4;
+const maxMax = 100;
+
+/** Checks what it is given at once, and connects when it is called. */
+export function serverOf(source: PostgresSource, options: PostgresOptions): (system: System) => Promise<Server> {
+  refuseUnknown(source, ['url', 'pool'], 'The first argument of postgresStore');
+  refuseUnknown(options, ['max', 'listen'], 'The options of postgresStore');
+  const { max = defaultMax, listen = true } = options;
+  if (!Number.isInteger(max) || max < 1 || max > maxMax)
+    throw new LastoutError('INVALID_LIMIT', `max is ${show(max)}; give a whole number from 1 to ${maxMax}.`);
+  if (typeof listen !== 'boolean')
+    throw new LastoutError('UNKNOWN_OPTION', `listen is ${show(listen)}; it is true or false.`);
+  if ('pool' in source && !('url' in source)) {
+    const pool = checkGiven(source.pool);
+    return (system) => fromPool(pool, listen, system);
+  }
+  if ('pool' in source || typeof source.url !== 'string')
+    throw new LastoutError('INVALID_URL', 'postgresStore takes either { url }, or { pool } with a Pool of "pg".');
+  const address = addressOf(source.url);
+  return async (system) => {
+    const driver = await loadDriver();
+    const newClient = (): OwnClient => address.newClient(driver);
+    const { where } = address;
+    const open = () => connect(newClient, where, system);
+    return {
+      where,
+      pool: createPool({ max, where, system, connect: open }),
+      ear: createEar(listen ? open : null, system),
+    };
+  };
+}
+
+async function fromPool(given: PgPool, listen: boolean, system: System): Promise<Server> {
+  const where = 'The PostgreSQL database of the given pool';
+  const pool = await useGiven(given, where, system);
+  const { newClient } = pool;
+  return { where, pool, ear: createEar(listen && newClient ? () => connect(newClient, where, system) : null, system) };
+}

@@ -1,0 +1,210 @@
+/**
+ * Move: changing jobs by hand. Each job is looked at and changed in the same step, and answered for by itself. What a job is
+ * may change while we look at it: then it is looked at again.
+ */
+import { leavings } from './end.js';
+import { now, settings } from './settings.js';
+
+const lapse = leavings.indexOf('lapse');
+
+export const move = (s: string): string => `
+-- kind: cancel, remove, retry, reschedule.
+create type ${s}.move as (kind text, reason text, force boolean, new_ids text[], in_ms bigint, at bigint, priority int);
+
+create function ${s}.move_v1(
+  p_now bigint, p_sender text, p_cap bigint, p_filter text, p_below bigint, p_limit int, p_move text, p_dry boolean
+) returns table (id text, outcome text, new_id text, next bigint, hints text) language plpgsql ${settings} as $$
+declare
+  v_now bigint := ${now};
+  v_step bigint;
+  v_retried int := 0;
+  m ${s}.move := json_populate_record(null::${s}.move, p_move::json);
+  t ${s}.found;
+  j ${s}.jobs;
+begin
+  t := ${s}.search(json_populate_record(null::${s}.filter, p_filter::json), p_below, p_limit, v_now);
+  next := t.next;
+  if not p_dry then
+    v_step := ${s}.begin_step(false);
+    if cardinality(t.seqs) > 1 then
+      perform ${s}.lock_types(array(
+        select distinct b.type from unnest(t.seqs) x(seq) join ${s}.jobs b on b.seq = x.seq));
+    end if;
+  end if;
+  for j in
+    select b.* from unnest(t.seqs) with ordinality x(seq, o) join ${s}.jobs b on b.seq = x.seq order by x.o
+  loop
+    id := j.id;
+    new_id := null;
+    case m.kind
+      when 'cancel' then outcome := ${s}.cancel(v_step, v_now, j.seq, m, p_dry);
+      when 'remove' then outcome := ${s}.remove(v_step, v_now, j.seq, m.force, p_dry);
+      when 'reschedule' then outcome := ${s}.reschedule(v_step, v_now, j.seq, m, p_dry);
+      when 'retry' then
+        select r.outcome, r.id into outcome, new_id
+        from ${s}.retry(v_step, v_now, j, p_dry, m.new_ids[v_retried + 1]) r;
+        if outcome = 'retried' then v_retried := v_retried + 1; end if;
+    end case;
+    return next;
+  end loop;
+  id := null;
+  outcome := null;
+  new_id := null;
+  if v_step is not null then hints := ${s}.finish_step(v_step, v_now, p_sender, p_cap, false, null); end if;
+  return next;
+end $$;
+
+-- Locks the claim that holds a job and shows it; null where none does any more.
+create function ${s}.seize(j ${s}.jobs) returns ${s}.claims language plpgsql as $$
+declare
+  c ${s}.claims;
+begin
+  select k.* into c from ${s}.claims k where j.seq = any(k.seqs) and k.epoch > j.epoch
+  order by k.epoch desc limit 1 for update;
+  if found and exists (select 1 from ${s}.jobs b where b.seq = j.seq and b.epoch < c.epoch
+    and not exists (select 1 from ${s}.done d where d.seq = b.seq)) then return c; end if;
+  return null;
+end $$;
+
+create function ${s}.cancel(p_step bigint, p_now bigint, p_seq bigint, m ${s}.move, p_dry boolean) returns text
+language plpgsql as $$
+declare
+  v_state text;
+  j ${s}.jobs;
+  c ${s}.claims;
+begin
+  loop
+    select b.* into j from ${s}.jobs b where b.seq = p_seq;
+    if not found then return 'already:cancelled'; end if;
+    v_state := ${s}.state_of(j.seq, j.type, j.expires_at, p_now);
+    if v_state not in ('pending', 'processing') then return 'already:' || v_state; end if;
+    if v_state = 'pending' then
+      if p_dry or ${s}.end_pending(p_step, p_now, j, 2, 'CANCELLED', m.reason, p_now, false) then return 'cancelled'; end if;
+    elsif p_dry then
+      return case when m.force then 'cancelled' else 'requested' end;
+    elsif m.force then
+      c := ${s}.seize(j);
+      if c.epoch is not null then
+        select b.* into j from ${s}.jobs b where b.seq = p_seq;
+        perform ${s}.end_claimed(p_step, p_now, j, c, ${lapse}, 2, ${s}.error_text('CANCELLED', m.reason),
+          ${s}.told_text('CANCELLED', m.reason), null);
+        -- Its handler learns that it has lost the claim.
+        insert into ${s}.events (step, at, cancel) values (p_step, p_now, true);
+        return 'cancelled';
+      end if;
+    elsif ${s}.hold(j.seq, j.epoch) is not null then
+      update ${s}.jobs b set cancel_at = p_now, cancel_reason = m.reason, flags = b.flags | 4
+      where b.seq = p_seq and b.cancel_at is null;
+      if found then insert into ${s}.events (step, at, cancel) values (p_step, p_now, true); end if;
+      return 'requested';
+    end if;
+  end loop;
+end $$;
+
+-- Takes a job out of wherever it is, with all that hangs on it, and leaves a tombstone.
+create function ${s}.remove(p_step bigint, p_now bigint, p_seq bigint, p_force boolean, p_dry boolean) returns text
+language plpgsql as $$
+declare
+  v_place int;
+  j ${s}.jobs;
+  c ${s}.claims;
+begin
+  loop
+    select b.* into j from ${s}.jobs b where b.seq = p_seq;
+    if not found then return 'removed'; end if;
+    if exists (select 1 from ${s}.done d where d.seq = p_seq) then
+      if not p_dry then perform ${s}.remove_done(p_step, p_now, array[p_seq]); end if;
+      return 'removed';
+    elsif exists (select 1 from ${s}.pending p where p.type = j.type and p.seq = p_seq) then
+      if p_dry then return 'removed'; end if;
+      v_place := ${s}.leave_place(p_step, j, p_now, false);
+      if v_place is not null then
+        perform ${s}.drop_live(p_step, p_now, j);
+        insert into ${s}.events (step, at, queue, pending, delayed)
+        values (p_step, p_now, j.queue, -1, case when v_place = 1 then -1 end);
+        return 'removed';
+      end if;
+    elsif not p_force then
+      return 'not_finished';
+    elsif p_dry then
+      return 'removed';
+    else
+      c := ${s}.seize(j);
+      if c.epoch is not null then
+        select b.* into j from ${s}.jobs b where b.seq = p_seq;
+        j := ${s}.leave_claim(j, c, ${lapse});
+        if j.xkey is not null then perform ${s}.pass_turn(p_step, p_now, j.type, j.queue, j.xkey, j.seq); end if;
+        perform ${s}.drop_live(p_step, p_now, j);
+        -- Its handler learns at the next heartbeat, at once in this process.
+        insert into ${s}.events (step, at, queue, left_epoch, processing, cancel)
+        values (p_step, p_now, j.queue, c.epoch, -1, true);
+        return 'removed';
+      end if;
+    end if;
+  end loop;
+end $$;
+
+create function ${s}.drop_live(p_step bigint, p_now bigint, j ${s}.jobs) returns void language plpgsql as $$
+begin
+  delete from ${s}.jobs b where b.seq = j.seq;
+  delete from ${s}.lines l where l.seq = j.seq;
+  insert into ${s}.tombs (at, epoch, "left", id, type, print)
+  values (p_now, j.epoch, j."left", j.id, j.type, coalesce(j.print, ${s}.tomb_print(j.type, j.input))) on conflict (id) do nothing;
+  perform ${s}.trim_tombs();
+  insert into ${s}.events (step, at, name, type, queue, subject, ids)
+  values (p_step, p_now, 'removed', j.type, j.queue, j.subject, j.id);
+end $$;
+
+-- A new job like the old one; the old record stays as it ended.
+create function ${s}.retry(p_step bigint, p_now bigint, j ${s}.jobs, p_dry boolean, p_new_id text) returns ${s}.inserted
+language plpgsql as $$
+declare
+  v_state text := ${s}.state_of(j.seq, j.type, j.expires_at, p_now);
+  n ${s}.new_job;
+  o ${s}.jobs;
+begin
+  if v_state in ('pending', 'processing') then return row('not_finished', null, null)::${s}.inserted; end if;
+  loop
+    select b.* into o from ${s}.pending p join ${s}.jobs b on b.seq = p.seq where p.type = j.type and p.slot = j.slot;
+    if o.seq is not null and (o.expires_at is null or o.expires_at > p_now) then
+      return row('skipped', o.id, null)::${s}.inserted;
+    end if;
+    if p_dry or p_new_id is null then return row('retried', null, null)::${s}.inserted; end if;
+    -- This call comes again, or late.
+    if exists (select 1 from ${s}.jobs b where b.id = p_new_id) or exists (select 1 from ${s}.tombs t where t.id = p_new_id) then
+      return row('retried', p_new_id, null)::${s}.inserted;
+    end if;
+    -- Both may be past their ttl without having been swept, and may be one and the same.
+    if o.seq is not null then perform ${s}.expire(p_step, p_now, o, false); end if;
+    if j.expires_at <= p_now then perform ${s}.expire(p_step, p_now, j, false); end if;
+    n := (0, nextval('${s}.job_no'), p_new_id, false, null, j.type, j.queue, j.priority, 0, null, j.ttl_ms, j.max_attempts,
+      j.subject, j.key, j.xkey, case when j.slot is null then 'none' else 'skip' end, j.source, j.metadata, j.policy,
+      j.input, j.long, j.flags & ~4);
+    if ${s}.create_job(p_step, p_now, n, j.id, false) then return row('retried', p_new_id, null)::${s}.inserted; end if;
+  end loop;
+end $$;
+
+create function ${s}.reschedule(p_step bigint, p_now bigint, p_seq bigint, m ${s}.move, p_dry boolean) returns text
+language plpgsql as $$
+declare
+  v_left int;
+  v_place int;
+  j ${s}.jobs;
+begin
+  select b.* into j from ${s}.jobs b where b.seq = p_seq;
+  if not found or ${s}.state_of(j.seq, j.type, j.expires_at, p_now) <> 'pending' then return 'not_pending'; end if;
+  if p_dry then return 'moved'; end if;
+  v_left := ${s}.leave_place(p_step, j, p_now, false);
+  if v_left is null then return 'not_pending'; end if;
+  select b.* into j from ${s}.jobs b where b.seq = p_seq;
+  if m.in_ms is not null or m.at is not null then j.due_at := ${s}.instant(p_now, m.in_ms, m.at); end if;
+  j.priority := coalesce(m.priority, j.priority);
+  update ${s}.jobs b set due_at = j.due_at, priority = j.priority where b.seq = p_seq;
+  v_place := ${s}.stand(p_step, j, p_now, false);
+  if v_place is null then raise exception 'the slot of a job was taken from it' using errcode = '40001'; end if;
+  insert into ${s}.events (step, at, type, queue, delayed, ready, later_at)
+  values (p_step, p_now, j.type, j.queue, (v_place = 1)::int - (v_left = 1)::int, v_place = 0,
+    case when v_place = 1 then j.due_at end);
+  return 'moved';
+end $$;
+`;

@@ -1,0 +1,193 @@
+/**
+ * Where a pending job stands: ready (0), later (1) or behind (2), and how the turn of an exclusive key passes on.
+ * Invariant: a key with a due job has one row in `turns`, and its job is ready or claimed. Who puts a job behind a turn
+ * locks the turn before its commit, so that it is passed on only by somebody who sees that job. Inside a transaction of the
+ * caller nothing of that kind may be locked: the key is noted in `loose`, and tending looks at it. An insert of several
+ * jobs notes its keys in `events` and looks at them at its end, in order, so that two inserts do not wait for each other.
+ * So `p_inside` is true, false, or null: noted until the end of the step.
+ */
+export const place = (s: string): string => `
+-- False: another job has its slot.
+create function ${s}.put(j ${s}.jobs, p_place int) returns boolean language plpgsql as $$
+begin
+  insert into ${s}.pending (seq, due_at, expires_at, priority, place, dear, type, queue, slot, xkey)
+  values (j.seq, j.due_at, j.expires_at, j.priority, p_place,
+    j.long is true or j.wary is true or j.stalls > 0 or j.xkey is not null, j.type, j.queue, j.slot, j.xkey)
+  on conflict (type, slot) where slot is not null do nothing;
+  return found;
+end $$;
+
+-- A job that is nowhere (new, or just taken) comes to stand where its due_at and its key say. Null: its slot is taken.
+create function ${s}.stand(p_step bigint, j ${s}.jobs, p_now bigint, p_inside boolean) returns int language plpgsql as $$
+declare
+  v_place int := case when j.due_at > p_now then 1 when j.xkey is null then 0 else 2 end;
+begin
+  -- The slot first, then the turn, whoever comes.
+  if not ${s}.put(j, v_place) then return null; end if;
+  if v_place <> 2 then return v_place; end if;
+  if p_inside or p_inside is null then
+    perform ${s}.note_key(p_step, j, p_now, null, p_inside);
+  elsif ${s}.take_turn(j) then
+    update ${s}.pending p set place = 0 where p.type = j.type and p.seq = j.seq;
+    return 0;
+  end if;
+  return 2;
+end $$;
+
+-- The turn of this key is to be looked at. p_yields: a job that has just given it away.
+create function ${s}.note_key(p_step bigint, j ${s}.jobs, p_now bigint, p_yields bigint, p_inside boolean) returns void
+language plpgsql as $$
+begin
+  if p_inside then
+    insert into ${s}.loose (type, queue, xkey) values (j.type, j.queue, j.xkey);
+  else
+    insert into ${s}.events (step, at, type, queue, xkey, yields) values (p_step, p_now, j.type, j.queue, j.xkey, p_yields);
+  end if;
+end $$;
+
+-- False: another job has the turn, and keeps it until this transaction has ended.
+create function ${s}.take_turn(j ${s}.jobs) returns boolean language plpgsql as $$
+begin
+  loop
+    insert into ${s}.turns (type, queue, xkey, seq) values (j.type, j.queue, j.xkey, j.seq) on conflict do nothing;
+    if found then return true; end if;
+    perform 1 from ${s}.turns t where t.type = j.type and t.queue = j.queue and t.xkey = j.xkey for share;
+    if found then return false; end if;
+  end loop;
+end $$;
+
+-- A pending job leaves its place for good or for another one; a turn it had passes on. Null: it is pending no more.
+create function ${s}.leave_place(p_step bigint, j ${s}.jobs, p_now bigint, p_inside boolean) returns int
+language plpgsql as $$
+declare
+  v_place int;
+begin
+  delete from ${s}.pending p where p.type = j.type and p.seq = j.seq returning p.place into v_place;
+  if v_place = 0 and j.xkey is not null then
+    if p_inside or p_inside is null then perform ${s}.note_key(p_step, j, p_now, j.seq, p_inside);
+    else perform ${s}.pass_turn(p_step, p_now, j.type, j.queue, j.xkey, j.seq);
+    end if;
+  end if;
+  return v_place;
+end $$;
+
+-- A claimed job is pending again. Its turn passes on; if it is due, it stands in line for it like the others.
+create function ${s}.stand_again(p_step bigint, j ${s}.jobs, p_now bigint) returns int language plpgsql as $$
+declare
+  v_place int := case when j.due_at > p_now then 1 else 2 end;
+begin
+  if j.xkey is null then return ${s}.stand(p_step, j, p_now, false); end if;
+  if not ${s}.put(j, v_place) then return null; end if;
+  perform ${s}.pass_turn(p_step, p_now, j.type, j.queue, j.xkey, j.seq);
+  return v_place;
+end $$;
+
+-- The turn of a job goes to the first behind in the same step, so nobody waits for a turn that no one has. Who is being
+-- changed by another step is passed over; if nobody else is behind, the key is looked at again.
+create function ${s}.pass_turn(p_step bigint, p_now bigint, p_type text, p_queue text, p_xkey text, p_from bigint)
+returns void language plpgsql as $$
+declare
+  v_seq bigint;
+begin
+  select t.seq into v_seq from ${s}.turns t where t.type = p_type and t.queue = p_queue and t.xkey = p_xkey for update;
+  if v_seq is distinct from p_from then return; end if;
+  select p.seq into v_seq from ${s}.pending p
+  where p.place = 2 and p.type = p_type and p.queue = p_queue and p.xkey = p_xkey
+  order by p.priority, p.due_at, p.seq limit 1 for update skip locked;
+  if not found then
+    delete from ${s}.turns t where t.type = p_type and t.queue = p_queue and t.xkey = p_xkey;
+    insert into ${s}.loose (type, queue, xkey) select p_type, p_queue, p_xkey where exists (
+      select 1 from ${s}.pending p where p.place = 2 and p.type = p_type and p.queue = p_queue and p.xkey = p_xkey);
+    return;
+  end if;
+  perform ${s}.give_turn(p_step, p_now, p_type, p_queue, p_xkey, v_seq);
+end $$;
+
+-- A turn that nobody who is ready or claimed has is passed on; not to who has just given it away, if there is another. A turn
+-- that there is not yet goes to who was due first.
+create function ${s}.mend_turn(
+  p_step bigint, p_now bigint, p_type text, p_queue text, p_xkey text, p_yields bigint[] default null
+) returns void language plpgsql as $$
+declare
+  v_seq bigint;
+  v_next bigint;
+begin
+  loop
+    select t.seq into v_seq from ${s}.turns t where t.type = p_type and t.queue = p_queue and t.xkey = p_xkey for update;
+    exit when found;
+    select p.seq into v_next from ${s}.pending p
+    where p.place = 2 and p.type = p_type and p.queue = p_queue and p.xkey = p_xkey order by p.due_at, p.seq limit 1;
+    if not found then return; end if;
+    insert into ${s}.turns (type, queue, xkey, seq) values (p_type, p_queue, p_xkey, v_next) on conflict do nothing;
+  end loop;
+  if exists (
+    select 1 from ${s}.jobs b left join ${s}.pending p on p.type = b.type and p.seq = b.seq
+    where b.seq = v_seq and coalesce(p.place, 0) = 0 and not exists (select 1 from ${s}.done d where d.seq = b.seq)
+  ) then return; end if;
+  if v_seq = v_next or p_yields is not null then
+    select p.seq into v_next from ${s}.pending p
+    where p.place = 2 and p.type = p_type and p.queue = p_queue and p.xkey = p_xkey
+      and case when v_seq = v_next then p.seq = v_next else p.seq <> all(p_yields) end
+    order by p.priority, p.due_at, p.seq limit 1 for update skip locked;
+    if found then
+      perform ${s}.give_turn(p_step, p_now, p_type, p_queue, p_xkey, v_next);
+      return;
+    end if;
+  end if;
+  perform ${s}.pass_turn(p_step, p_now, p_type, p_queue, p_xkey, v_seq);
+end $$;
+
+create function ${s}.give_turn(p_step bigint, p_now bigint, p_type text, p_queue text, p_xkey text, p_seq bigint)
+returns void language plpgsql as $$
+begin
+  update ${s}.turns t set seq = p_seq where t.type = p_type and t.queue = p_queue and t.xkey = p_xkey;
+  update ${s}.pending p set place = 0 where p.type = p_type and p.seq = p_seq;
+  insert into ${s}.events (step, at, type, ready) values (p_step, p_now, p_type, true);
+end $$;
+
+-- The keys that were noted in this step.
+create function ${s}.mend_noted(p_step bigint, p_now bigint) returns void language plpgsql as $$
+declare
+  r record;
+begin
+  for r in
+    select e.type, e.queue, e.xkey, array_agg(e.yields) filter (where e.yields is not null) as yields
+    from ${s}.events e where e.no > p_step and e.step = p_step and e.xkey is not null
+    group by e.type, e.queue, e.xkey order by e.type, e.queue, e.xkey
+  loop
+    perform ${s}.mend_turn(p_step, p_now, r.type, r.queue, r.xkey, r.yields);
+  end loop;
+end $$;
+
+-- What became due moves from later to ready or behind; each job is promoted once.
+create function ${s}.promote(p_step bigint, p_now bigint, p_floor bigint, p_limit int) returns int language plpgsql as $$
+declare
+  v_n int := 0;
+  v_seq bigint;
+  j ${s}.jobs;
+begin
+  with due as materialized (
+    select p.ctid as tid, p.type, p.queue from ${s}.pending p
+    where p.place = 1 and p.due_at > p_floor and p.due_at <= p_now and p.xkey is null
+    order by p.due_at, p.seq limit p_limit for update skip locked
+  ), moved as (
+    update ${s}.pending p set place = 0 from due where p.ctid = due.tid
+  ), told as (
+    insert into ${s}.events (step, at, type, queue, delayed, ready)
+    select p_step, p_now, due.type, due.queue, -count(*), true from due group by due.type, due.queue
+  )
+  select count(*) into v_n from due;
+  for v_seq in
+    select p.seq from ${s}.pending p
+    where p.place = 1 and p.due_at > p_floor and p.due_at <= p_now and p.xkey is not null
+    order by p.due_at, p.seq limit p_limit for update skip locked
+  loop
+    select b.* into j from ${s}.jobs b where b.seq = v_seq;
+    delete from ${s}.pending p where p.type = j.type and p.seq = j.seq;
+    insert into ${s}.events (step, at, type, queue, delayed, ready)
+    values (p_step, p_now, j.type, j.queue, -1, ${s}.stand(p_step, j, p_now, false) = 0);
+    v_n := v_n + 1;
+  end loop;
+  return v_n;
+end $$;
+`;

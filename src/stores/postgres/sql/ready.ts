@@ -1,0 +1,175 @@
+/**
+ * The first ready jobs of some lanes, strictly by priority, due_at and seq, taken out of their place. Which rows come first
+ * is read from the index, without a lock; then each is locked, and passed over where somebody else has it.
+ */
+import { systemQueue } from '../../../core/names.js';
+
+/** Jobs past their ttl that one claim may end. */
+const expiredMax = 500;
+/** A look at the front of a lane that takes longer has passed over very many dead rows. */
+const slowMs = 4;
+
+export const ready = (s: string): string => `
+-- A lane is a type in a queue. after: everything up to this position (priority, due_at, seq) was looked at before.
+create type ${s}.lanes as (types text[], queues text[], rooms bigint[], after bigint[]);
+-- last: the position of the last one that was looked at. slow: it took long to find the first ones.
+create type ${s}.taken as (seqs bigint[], more boolean, last bigint[], slow boolean);
+
+-- The lanes that a claim may look at, given what is paused: '*' stops all but the library's own. p_known: queues that are
+-- taken for lanes unseen, because to see one is to pass over the dead rows at its front.
+create function ${s}.lanes_of(p_types text[], p_queues text[], p_any_paused boolean, p_known text[]) returns ${s}.lanes
+language plpgsql as $$
+declare
+  v_paused text[];
+  v_type text;
+  v_queue text;
+  v_known text;
+  l ${s}.lanes;
+begin
+  l.types := '{}';
+  l.queues := '{}';
+  if p_any_paused then
+    select array_agg(p.queue) into v_paused from ${s}.paused p;
+    if '*' = any(v_paused) then
+      p_queues := case when p_queues is null or '${systemQueue}' = any(p_queues) then array['${systemQueue}'] else '{}' end;
+    end if;
+  end if;
+  for v_type in select distinct t.type collate "C" from unnest(p_types) t(type) loop
+    v_queue := '';
+    loop
+      -- One seek per name: nothing between two names is read.
+      if p_queues is null then
+        v_known := (select min(k.queue collate "C") from unnest(p_known) k(queue) where k.queue > v_queue collate "C");
+        -- A name never begins with a tilde, nor with anything behind it.
+        select p.queue into v_queue from ${s}.pending p
+        where p.place = 0 and p.type = v_type and p.queue > v_queue and p.queue < coalesce(v_known, '~')
+        order by p.queue limit 1;
+        v_queue := coalesce(v_queue, v_known);
+      else
+        select min(q.queue collate "C") into v_queue from unnest(p_queues) q(queue) where q.queue > v_queue collate "C";
+      end if;
+      exit when v_queue is null;
+      continue when v_queue = any(v_paused);
+      l.types := l.types || v_type;
+      l.queues := l.queues || v_queue;
+    end loop;
+  end loop;
+  return l;
+end $$;
+
+-- Of one lane without a limit, the common case. Null: jobs past their ttl stand in between.
+create function ${s}.take_lane(p_now bigint, p_type text, p_queue text, p_after bigint[], p_slots int, p_want int)
+returns ${s}.taken language plpgsql as $$
+declare
+  v_tids tid[];
+  v_dear boolean[];
+  v_expiry bigint;
+  v_n int;
+  v_began timestamptz := clock_timestamp();
+  t ${s}.taken;
+begin
+  with c as materialized (
+    select p.ctid as tid, p.seq, p.expires_at, p.dear, p.priority, p.due_at from ${s}.pending p
+    where p.place = 0 and p.type = p_type and p.queue = p_queue
+      and (p.priority, p.due_at, p.seq) > (p_after[1]::int, p_after[2], p_after[3])
+    order by p.priority, p.due_at, p.seq limit p_want for update skip locked
+  )
+  select array_agg(c.tid), array_agg(c.seq), array_agg(c.dear), min(c.expires_at), count(*)
+  into v_tids, t.seqs, v_dear, v_expiry, v_n from c;
+  t.slow := clock_timestamp() - v_began > interval '${slowMs} ms';
+  if v_expiry <= p_now then return null; end if;
+  t.more := false;
+  if v_n = 0 then return t; end if;
+  if p_slots < v_n and true = any(v_dear[p_slots + 1:]) then
+    v_n := p_slots + array_position(v_dear[p_slots + 1:], true) - 1;
+    t.more := true;
+    if v_n = 0 then
+      t.seqs := null;
+      return t;
+    end if;
+    v_tids := v_tids[:v_n];
+    t.seqs := t.seqs[:v_n];
+  end if;
+  select array[p.priority, p.due_at, p.seq] into t.last from ${s}.pending p where p.ctid = v_tids[v_n];
+  delete from ${s}.pending p where p.ctid = any(v_tids);
+  if v_n = p_want then
+    t.more := exists (
+      select 1 from ${s}.pending p where p.place = 0 and p.type = p_type and p.queue = p_queue
+        and (p.priority, p.due_at, p.seq) > (t.last[1]::int, t.last[2], t.last[3]));
+  end if;
+  return t;
+end $$;
+
+-- Of several lanes. In a page, each lane gives some rows; beyond the last row of a lane that may have more, nothing is known
+-- of the order, so the page counts up to there.
+create function ${s}.take_lanes(p_step bigint, p_now bigint, l ${s}.lanes, p_slots int, p_want int) returns ${s}.taken
+language plpgsql as $$
+declare
+  v_page int := p_want / greatest(1, cardinality(l.types)) + 2;
+  v_cut bigint[];
+  v_tids tid[];
+  v_at int;
+  v_expired int := 0;
+  r record;
+  j ${s}.jobs;
+  t ${s}.taken;
+begin
+  t.seqs := '{}';
+  t.more := false;
+  v_tids := '{}';
+  t.last := l.after;
+  while cardinality(l.types) > 0 loop
+    v_cut := null;
+    for r in
+      with x as materialized (
+        select p.tid, p.pos, p.seq, p.queue, p.expires_at, p.dear, p.nth = least(v_page, n.room) as ends
+        from unnest(l.types, l.queues, l.rooms) n(type, queue, room)
+        cross join lateral (
+          select y.tid, y.pos, y.seq, y.queue, y.expires_at, y.dear, row_number() over () as nth from (
+            select q.ctid as tid, array[q.priority, q.due_at, q.seq] as pos, q.seq, q.queue, q.expires_at, q.dear
+            from ${s}.pending q where q.place = 0 and q.type = n.type and q.queue = n.queue
+              and (q.priority, q.due_at, q.seq) > (t.last[1]::int, t.last[2], t.last[3])
+            order by q.priority, q.due_at, q.seq limit least(v_page, n.room)
+          ) y
+        ) p
+      )
+      select x.*, (select min(e.pos) from x e where e.ends) as cut from x order by x.pos
+    loop
+      v_cut := r.cut;
+      exit when r.pos > v_cut;
+      t.last := r.pos;
+      v_at := array_position(l.queues, r.queue);
+      continue when l.rooms[v_at] = 0;
+      if r.expires_at <= p_now then
+        select b.* into j from ${s}.jobs b where b.seq = r.seq;
+        v_expired := v_expired + 1;
+        if v_expired > ${expiredMax} then
+          t.more := true;
+          exit;
+        end if;
+        perform ${s}.expire(p_step, p_now, j, false);
+      elsif cardinality(t.seqs) = p_want
+        or (cardinality(t.seqs) >= p_slots and (r.dear or l.rooms[v_at] is not null)) then
+        t.more := true;
+        exit;
+      else
+        perform 1 from ${s}.pending p where p.ctid = r.tid and p.place = 0 for update skip locked;
+        if found then
+          v_tids := v_tids || r.tid;
+          t.seqs := t.seqs || r.seq;
+          l.rooms := array(select case when q.queue = r.queue then q.room - 1 else q.room end
+            from unnest(l.queues, l.rooms) with ordinality q(queue, room, o) order by q.o);
+        end if;
+      end if;
+    end loop;
+    exit when t.more or v_cut is null;
+    t.last := v_cut;
+    v_page := least(v_page * 2, 1000);
+    select array_agg(q.type order by q.o), array_agg(q.queue order by q.o), array_agg(q.room order by q.o)
+    into l.types, l.queues, l.rooms
+    from unnest(l.types, l.queues, l.rooms) with ordinality q(type, queue, room, o) where q.room is distinct from 0;
+  end loop;
+  delete from ${s}.pending p where p.ctid = any(v_tids);
+  return t;
+end $$;
+`;

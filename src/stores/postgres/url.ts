@@ -1,0 +1,107 @@
+/** What a URL says, completed: the driver would fill its gaps from the environment, and this library reads none. */
+import { userInfo } from 'node:os';
+import { LastoutError } from '../../core/errors.js';
+import type { OwnClient, PgDriver } from './driver.js';
+
+export interface Address {
+  /** How messages name it: without the user and the password. */
+  readonly where: string;
+  newClient(driver: PgDriver): OwnClient;
+}
+
+/** How long a server may take to accept a connection. */
+export const connectMs = 5_000;
+
+/** What the driver understands of a URL, and what libpq does besides, which changes nothing here. */
+const known = new Set([
+  ...['host', 'port', 'user', 'password', 'application_name', 'options', 'client_encoding'],
+  ...['ssl', 'sslmode', 'sslcert', 'sslkey', 'sslrootcert', 'sslnegotiation', 'uselibpqcompat', 'channel_binding'],
+  ...['connect_timeout', 'target_session_attrs', 'gssencmode', 'fallback_application_name'],
+  ...['keepalives', 'keepalives_idle', 'keepalives_interval', 'keepalives_count'],
+]);
+
+export function addressOf(url: string): Address {
+  const parsed = parse(url);
+  const query = parsed.searchParams;
+  const strange = [...query.keys()].find((name) => !known.has(name));
+  if (strange !== undefined) throw invalid(`there is no parameter "${strange}"`);
+  const password = query.get('password') ?? parsed.password;
+  complete(parsed);
+  const config = {
+    connectionString: parsed.href,
+    application_name: 'lastout',
+    client_encoding: 'utf8',
+    sslnegotiation: 'postgres',
+    keepAlive: true,
+    connectionTimeoutMillis: connectMs,
+    enableChannelBinding: /^(prefer|require)$/.test(query.get('channel_binding') ?? ''),
+  };
+  return {
+    where: nameOf(parsed),
+    newClient({ Client }) {
+      let client: OwnClient;
+      try {
+        client = new Client(config);
+      } catch (error) {
+        // Without the error itself: it may quote the URL, and with it the password.
+        throw invalid(`the driver cannot read it (${(error as { code?: string }).code ?? 'malformed'})`);
+      }
+      forgetEnvironment(client, query, password);
+      return client;
+    },
+  };
+}
+
+function parse(url: string): URL {
+  // The user of a socket stands before no host, which a URL does not allow.
+  for (const text of [url, url.replace('@/', '@localhost/')])
+    if (URL.canParse(text) && /^[a-z]+:\/\//i.test(text)) return new URL(text);
+  throw invalid('it cannot be read; write letters such as # / ? @ in a password as %23 %2F %3F %40');
+}
+
+/** As libpq does without an environment. */
+function complete(url: URL): void {
+  const query = url.searchParams;
+  if (url.hostname === '') url.hostname = 'localhost';
+  if (url.username === '' && !query.has('user')) url.username = encodeURIComponent(accountName());
+  if (url.port === '' && !query.has('port')) url.port = '5432';
+  if (url.pathname.length < 2) url.pathname = `/${query.get('user') ?? url.username}`;
+  if (!['ssl', 'sslmode', 'sslcert', 'sslkey', 'sslrootcert', 'sslnegotiation'].some((name) => query.has(name)))
+    query.set('ssl', '0');
+}
+
+function accountName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    throw invalid('it names no user, and neither does the account of this process');
+  }
+}
+
+function nameOf(url: URL): string {
+  const host = url.searchParams.get('host') ?? decoded(url.hostname);
+  const port = url.searchParams.get('port') ?? url.port;
+  return `The PostgreSQL database "${decoded(url.pathname.slice(1))}" at ${host}:${port}`;
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw invalid('it has a % that is not followed by two hexadecimal digits; write it as %25');
+  }
+}
+
+/** PGPASSWORD, PGOPTIONS, PGREPLICATION and ~/.pgpass. The rest is in the URL by now. */
+function forgetEnvironment(client: OwnClient, query: URLSearchParams, password: string): void {
+  const inside = client as Partial<Record<'password' | 'replication' | 'connectionParameters', unknown>>;
+  const read = (inside.connectionParameters ?? {}) as Record<'password' | 'options' | 'replication', unknown>;
+  read.options = query.get('options') ?? '';
+  inside.replication = read.replication = '';
+  if (password === '') inside.password = read.password = '';
+}
+
+function invalid(why: string): LastoutError {
+  const message = `The URL of the PostgreSQL store is refused: ${why}. Write it as postgres://USER:PASSWORD@HOST:5432/DATABASE?sslmode=verify-full.`;
+  return new LastoutError('INVALID_URL', message);
+}

@@ -1,0 +1,142 @@
+// A snapshot that somebody holds open keeps PostgreSQL from clearing away dead rows, and a claim would pass over all of them
+// each time. So most claims go on where the last one stopped.
+// LASTOUT_XMIN_JOBS=150000 also measures what a job costs the server with and without such a snapshot (on this machine, Linux).
+import { readFileSync } from 'node:fs';
+import type { Client, Pool } from 'pg';
+import { expect, onTestFinished, test } from 'vitest';
+import type { Store } from '../../src/core/store.js';
+import type { PgClient, PgPool, PgQuery } from '../../src/stores/postgres/driver.js';
+import { postgresStore } from '../../src/stores/postgres/index.js';
+import { emptyPostgres } from '../services.js';
+import { contextOf, newJob, plainClient, plainPool, system } from '../stores/postgres-support.js';
+
+const dead = 100_000;
+const claims = 60;
+const measured = Number(process.env.LASTOUT_XMIN_JOBS ?? 0);
+
+/** Entries that the index of ready jobs gave out, those of dead rows too, since this process last reported. */
+const entriesRead = `select pg_stat_get_xact_tuples_returned('lastout.pending_ready'::regclass)::int as n`;
+
+/** The same pool; how much each claim reads is written down. */
+function counting(pool: Pool): { readonly pool: PgPool; readonly entries: number[] } {
+  const entries: number[] = [];
+  async function counted(client: PgClient, query: PgQuery): Promise<{ rows: unknown[] }> {
+    const look = async () => ((await client.query({ text: entriesRead })).rows as [{ n: number }])[0].n;
+    await client.query({ text: 'begin' });
+    const before = await look();
+    const answer = await client.query(query);
+    entries.push((await look()) - before);
+    await client.query({ text: 'commit' });
+    return answer;
+  }
+  return {
+    entries,
+    pool: {
+      async connect() {
+        const client = await (pool as PgPool).connect();
+        const isClaim = (query: PgQuery): boolean => /settle_v1|claim_v1/.test(query.text);
+        return {
+          query: (query) => (isClaim(query) ? counted(client, query) : client.query(query)),
+          on: (event, listener) => client.on(event, listener),
+          removeListener: (event, listener) => client.removeListener(event, listener),
+          release: (broken) => client.release(broken),
+        };
+      },
+    },
+  };
+}
+
+/** Inserts as many as it ends, so that the table never runs empty. */
+async function work(store: Store, batch: number, times: number): Promise<void> {
+  const owner = system.id();
+  const next = { owner, types: ['mail'], queues: null, slots: batch, ahead: 0, leaseMs: 30_000, maxStalls: 3 };
+  await insert(store, batch * 2);
+  let claimed = await store.claim(next);
+  for (let time = 1; time < times; time++) {
+    await insert(store, batch);
+    const { epoch } = claimed;
+    const settlements = claimed.jobs.map(({ id }) => ({
+      id,
+      epoch,
+      ending: { kind: 'complete', result: '1' } as const,
+    }));
+    const settled = await store.settle({ owner, settlements, started: [], next });
+    expect(settled.answers).toEqual(settlements.map(() => 'ok'));
+    claimed = settled.claimed!;
+    expect(claimed.jobs.length).toBe(batch);
+  }
+}
+
+async function insert(store: Store, count: number): Promise<void> {
+  await store.insert(
+    Array.from({ length: count }, () => newJob()),
+    { atomic: false },
+  );
+}
+
+async function storeOn(pool: PgPool): Promise<Store> {
+  const store = await postgresStore({ pool }, { listen: false }).open(contextOf());
+  onTestFinished(() => store.close());
+  return store;
+}
+
+async function holdSnapshot(client: Client): Promise<void> {
+  await client.query('begin isolation level repeatable read; select count(*) from lastout.jobs');
+}
+
+/** Rows that stood before all others and are gone, but cannot be cleared away. */
+async function leaveDead(client: Client): Promise<void> {
+  await client.query(`insert into lastout.pending (seq, due_at, priority, place, dear, type, queue)
+    select -g, 0, -1000, 0, false, 'mail', 'default' from generate_series(1, ${dead}) g`);
+  await client.query('delete from lastout.pending where seq < 0');
+  await client.query('select pg_stat_force_next_flush()');
+  await client.query('select 1');
+}
+
+test(`with ${dead} dead rows before the others, most claims read none of them`, async () => {
+  const url = await emptyPostgres();
+  const { pool, entries } = counting(plainPool(url, { max: 2 }));
+  const store = await storeOn(pool);
+  const [holder, writer] = [await plainClient(url), await plainClient(url)];
+  await holdSnapshot(holder);
+  await leaveDead(writer);
+  await work(store, 50, claims);
+  await holder.query('rollback');
+  expect(entries).toHaveLength(claims);
+  const fromTheFront = entries.filter((count) => count >= dead).length;
+  expect(fromTheFront).toBeGreaterThan(0);
+  expect(fromTheFront).toBeLessThan(claims / 2);
+  expect(entries.filter((count) => count < 500)).toHaveLength(claims - fromTheFront);
+}, 60_000);
+
+/** Of the processes that serve the pool, in microseconds. */
+async function serverCpu(pool: Pool): Promise<number> {
+  const text = `select pid from pg_stat_activity where application_name = 'xmin' and datname = current_database()`;
+  const { rows } = await pool.query<{ pid: number }>(text);
+  const fields = rows.map(({ pid }) =>
+    readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /, '')
+      .split(' '),
+  );
+  return fields.reduce((sum, field) => sum + 10_000 * (Number(field[11]) + Number(field[12])), 0);
+}
+
+async function cost(hold: (client: Client) => Promise<unknown>): Promise<number> {
+  const url = await emptyPostgres();
+  const pool = plainPool(url, { max: 2, application_name: 'xmin' });
+  const store = await storeOn(pool);
+  const holder = await plainClient(url);
+  await hold(holder);
+  const before = await serverCpu(pool);
+  await work(store, 500, measured / 500);
+  const after = await serverCpu(pool);
+  await holder.query('rollback');
+  return (after - before) / measured;
+}
+
+if (measured > 0)
+  test(`${measured} jobs cost the server at most 1 / 0.6 of what they cost without a held snapshot`, async () => {
+    const [free, held] = [await cost((client) => client.query('begin')), await cost(holdSnapshot)];
+    console.log(`µs of the server per job: ${free.toFixed(1)}, under a held snapshot ${held.toFixed(1)}`);
+    expect(free / held).toBeGreaterThanOrEqual(0.6);
+  }, 600_000);

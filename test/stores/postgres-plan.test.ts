@@ -1,0 +1,187 @@
+// What a call costs follows what it does, not what is stored: with very many delayed, waiting and finished jobs, and tables
+// that were never analysed, no call reads a big table from end to end, and each reads about the rows that it answers for.
+import type pg from 'pg';
+import { beforeAll, expect, it } from 'vitest';
+import { noFilter } from '../../src/core/store.js';
+import type { Call } from '../../src/stores/postgres/call.js';
+import { postgresVerbs, type Verbs } from '../../src/stores/postgres/store.js';
+import { describeOn } from '../engines.js';
+import { emptyPostgres } from '../services.js';
+import { contextOf, newJob } from './postgres-support.js';
+
+const stored = 100_000;
+const big = ['jobs', 'pending', 'done', 'events', 'claims', 'tombs'];
+
+/** Delayed and waiting ones of one type, finished ones of another, some failed, some with a key and a subject. */
+const fill = `
+alter table lastout.jobs set (autovacuum_enabled = off);
+alter table lastout.pending set (autovacuum_enabled = off);
+alter table lastout.done set (autovacuum_enabled = off);
+insert into lastout.policies (body) values ('{"backoff":null,"timeoutMs":null,"keep":{}}');
+insert into lastout.jobs (seq, created_at, due_at, priority, max_attempts, policy, flags, id, type, queue, input, key, subject, over)
+select nextval('lastout.job_no'), 1e12, case when n % 3 = 0 then 4e12 else 1e12 end, n % 5, 3, 1,
+  case when n % 1000 = 0 then 2 else 0 end, '0old-' || n, (array['later', 'ready', 'over'])[n % 3 + 1], 'default', '{}',
+  case when n % 1000 = 0 then 'key-' || n % 7 end, case when n % 500 = 0 then 'trip:' || n % 9 end, case when n % 3 = 2 then true end
+from generate_series(1, ${3 * stored}) n;
+insert into lastout.pending (seq, due_at, priority, place, dear, type, queue)
+select seq, due_at, priority, case when type = 'later' then 1 else 0 end, false, type, queue from lastout.jobs where type <> 'over';
+insert into lastout.done (seq, completed_at, created_at, epoch, started_at, attempts, state, "left", result)
+select seq, 1e12 + seq, created_at, 1, 1e12, 1, case when seq % 1000 = 2 then 1 else 0 end, 0, 'null'
+from lastout.jobs where type = 'over';`;
+
+describeOn('postgres', 'the cost of a call on PostgreSQL', () => {
+  let client: pg.Client;
+  let verbs: Verbs;
+  let fetched: { [table: string]: number } = {};
+
+  beforeAll(async () => {
+    const undoing: (() => unknown)[] = [];
+    client = await plainClientOf(await emptyPostgres((undo) => void undoing.push(undo)));
+    await client.query(fill);
+    const call: Call = async (fn, args) => {
+      const places = args.map((_, index) => `$${index + 1}`).join(', ');
+      await client.query('begin');
+      const before = await rowsRead(client);
+      const text = `select * from lastout.${fn}(${places})`;
+      const { rows } = await client.query({ text, values: args as unknown[], rowMode: 'array', types: asTexts });
+      const after = await rowsRead(client);
+      fetched = Object.fromEntries(Object.entries(after).map(([table, n]) => [table, n - (before[table] ?? 0)]));
+      await client.query('commit');
+      return rows as unknown[][];
+    };
+    verbs = await postgresVerbs({ call, context: contextOf(), sender: 'test', give: () => undefined });
+    return async () => {
+      await client.end();
+      for (const undo of undoing) await undo();
+    };
+  }, 120_000);
+
+  const claim = (types: string[], slots: number) =>
+    verbs.claim({ owner: 'w', types, queues: null, slots, ahead: 0, leaseMs: 30_000, maxStalls: 3 });
+
+  it('an insert reads no more than what it meets', async () => {
+    await verbs.insert([newJob(), newJob()], { atomic: false });
+    expectRead(10);
+    await verbs.insert([newJob({ type: 'ready', key: 'key-3', deduplication: 'skip' })], { atomic: false });
+    expectRead(20);
+    await verbs.insert([newJob({ type: 'over', deduplication: 'coalesce' })], { atomic: false });
+    expectRead(20);
+    await verbs.insert([newJob({ id: 'given', idGiven: true }), newJob({ exclusiveKey: 'x' })], { atomic: true });
+    expectRead(30);
+  });
+
+  it('a claim reads the jobs that it takes, in one lane and in several', async () => {
+    await claim(['ready'], 10);
+    expectRead(80);
+    await claim(['nothing', 'later'], 10);
+    expectRead(20);
+    await claim(['ready', 'mail', 'other'], 10);
+    expectRead(150);
+  });
+
+  it('settling, extending and tending read the jobs that they are about', async () => {
+    const { epoch, jobs } = await claim(['ready'], 5);
+    await verbs.extend({
+      owner: 'w',
+      leaseMs: 30_000,
+      claims: [{ epoch, ids: jobs.map(({ id }) => id), started: [] }],
+    });
+    expectRead(40);
+    const endings = ['complete', 'retry', 'fail', 'snooze', 'release'] as const;
+    const error = '{"message":"broken"}';
+    const ending = {
+      complete: { result: '1' },
+      retry: { inMs: 5, error },
+      fail: { error },
+      snooze: { when: { inMs: 9 } },
+      release: {},
+    };
+    const settlements = jobs.map(({ id }, n) => ({
+      id,
+      epoch,
+      ending: { kind: endings[n]!, ...ending[endings[n]!] } as never,
+    }));
+    const { answers } = await verbs.settle({ owner: 'w', settlements, started: [], next: null });
+    expect(answers).toEqual(['ok', 'ok', 'ok', 'ok', 'ok']);
+    expectRead(150);
+    await verbs.sweep({ limit: 50, cleanup: null });
+    expectRead(60);
+  });
+
+  it('a cleanup reads the jobs that it removes', async () => {
+    const cleanup = {
+      jobRetentionMs: 1_000,
+      maxStoredJobs: Number.POSITIVE_INFINITY,
+      cleanupIntervalMs: 1,
+      useCompletedTime: true,
+    };
+    const { removedBy } = await verbs.sweep({ limit: 50, cleanup });
+    expect(removedBy.age).toBe(50);
+    expectRead(500);
+  });
+
+  it('a find reads about a page, where an index knows the way', async () => {
+    const ways = [
+      { ids: ['0old-5', '0old-6'] },
+      { subject: 'trip:0' },
+      { key: 'key-3' },
+      { key: 'key-3', types: ['ready'] },
+      { types: ['over'] },
+      { states: ['failed'] as const },
+      { states: ['processing'] as const },
+      { states: ['pending'] as const, types: ['later'] },
+    ];
+    for (const way of ways) {
+      await verbs.find({ filter: { ...noFilter, ...way }, cursor: null, limit: 10 });
+      expectRead(400, JSON.stringify(way));
+    }
+    await verbs.find({ filter: { ...noFilter, source: 'nowhere' }, cursor: null, limit: 10 });
+    expectRead(25_000);
+  });
+
+  it('a move reads the jobs that it changes', async () => {
+    const filter = { ...noFilter, ids: ['0old-3', '0old-4', '0old-5'] };
+    await verbs.move({
+      filter,
+      move: { kind: 'cancel', reason: 'x', force: true },
+      dryRun: false,
+      cursor: null,
+      limit: 10,
+    });
+    expectRead(60);
+  });
+
+  it('reading the log and what is due stops at its limit', async () => {
+    await verbs.read({ log: 'events', after: '1.0', limit: 5 });
+    expectRead(10);
+    expect(await verbs.read({ log: 'due', types: ['ready'], queues: null, limit: 100 })).toBe(100);
+    expectRead(350);
+  });
+
+  function expectRead(most: number, what?: string): void {
+    const sum = Object.values(fetched).reduce((total, n) => total + n, 0);
+    expect(sum, `${what ?? ''} ${JSON.stringify(fetched)}`).toBeLessThanOrEqual(most);
+  }
+});
+
+async function plainClientOf(url: string): Promise<pg.Client> {
+  const { default: driver } = await import('pg');
+  const client = new driver.Client({ connectionString: url });
+  await client.connect();
+  return client;
+}
+
+const asTexts = {
+  getTypeParser: (oid: number) => ([20, 21, 23].includes(oid) ? Number : oid === 16 ? isTrue : String),
+} as never;
+const isTrue = (text: string): boolean => text === 't';
+
+/** By table, the rows that this session has read and not yet told to others. */
+async function rowsRead(client: pg.Client): Promise<{ [table: string]: number }> {
+  const { rows } = await client.query<{ relname: string; n: number }>(
+    `select relname, (seq_tup_read + coalesce(idx_tup_fetch, 0))::int as n from pg_stat_xact_user_tables
+     where schemaname = 'lastout' and relname = any($1) and seq_tup_read + coalesce(idx_tup_fetch, 0) > 0`,
+    [big],
+  );
+  return Object.fromEntries(rows.map(({ relname, n }) => [relname, n]));
+}
