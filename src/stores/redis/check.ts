@@ -1,0 +1,154 @@
+/** What the server says about itself: whether it will do, how much it keeps, and what is to be feared. */
+import { LastoutError } from '../../core/errors.js';
+import type { Durability } from '../../core/store.js';
+import type { Script } from './call.js';
+import type { Connection } from './connection.js';
+import { ifAllowed, repeatable } from './errors.js';
+
+export interface Warning {
+  readonly code: string;
+  readonly message: string;
+}
+
+export interface Findings {
+  readonly durability: Durability;
+  readonly warnings: readonly Warning[];
+}
+
+type Facts = { readonly [name: string]: string | undefined };
+
+/** Throws where the server cannot be used at all. */
+export async function admit(connection: Connection): Promise<Findings> {
+  const infos = await infosOf(connection);
+  for (const info of infos) refuseUnfit(info, connection.where);
+  return findings(connection, infos);
+}
+
+export async function inspect(connection: Connection): Promise<Findings> {
+  return findings(connection, await infosOf(connection));
+}
+
+/** One of each node of a cluster that takes writes; of a server that does not let us ask, nothing. */
+async function infosOf(connection: Connection): Promise<readonly Facts[]> {
+  const answers = await ifAllowed(connection.sendToAll('info', []));
+  return answers === null ? [{}] : answers.map((text) => factsOf(String(text)));
+}
+
+function factsOf(text: string): Facts {
+  const facts: Record<string, string> = {};
+  for (const line of text.split('\r\n')) {
+    const at = line.indexOf(':');
+    if (at > 0) facts[line.slice(0, at)] = line.slice(at + 1);
+  }
+  return facts;
+}
+
+const oldestMajor = 7;
+
+function refuseUnfit({ redis_version: version, role }: Facts, where: string): void {
+  if (version !== undefined && Number.parseInt(version, 10) < oldestMajor) {
+    const message = `${where} is version ${version}; lastout needs Redis 7.0 or newer, or Valkey.`;
+    throw new LastoutError('STORE_DENIED', message, { version });
+  }
+  if (role === 'slave') {
+    const message = `${where} is a replica, which cannot be written; connect to the primary.`;
+    throw new LastoutError('STORE_READONLY', message);
+  }
+}
+
+async function findings(connection: Connection, infos: readonly Facts[]): Promise<Findings> {
+  const answers = await ifAllowed(
+    connection.sendToAll('config', ['get', 'appendonly', 'appendfsync', 'no-appendfsync-on-rewrite', 'save']),
+  );
+  const found = infos.map((info, index) => findingsOf(info, pairs(answers?.[index]), connection.where));
+  const known = new Set<string>();
+  const warnings = found.flatMap((each) => each.warnings).filter(({ code }) => !known.has(code) && known.add(code));
+  const weakest = [...found].sort((a, b) => strength(a) - strength(b))[0];
+  return { durability: weakest?.durability ?? 'process', warnings };
+}
+
+const byStrength: readonly Durability[] = ['process', 'os', 'everysec', 'fsync'];
+const strength = ({ durability }: Findings): number => byStrength.indexOf(durability);
+
+/** Null: it may not be asked. Names and values in turn. */
+function pairs(answer: unknown): Facts | null {
+  if (!Array.isArray(answer)) return null;
+  const facts: Record<string, string> = {};
+  for (let i = 0; i + 1 < answer.length; i += 2) facts[String(answer[i])] = String(answer[i + 1]);
+  return facts;
+}
+
+/**
+ * `fsync`: on disk before it is acknowledged. `everysec`: on disk within about a second. `os`: the server may be killed,
+ * the machine may not fail. `process`: in the server's memory; what a snapshot keeps is as old as the snapshot.
+ */
+function durabilityOf(info: Facts, config: Facts | null): Durability {
+  if (info['aof_enabled'] !== '1') return 'process';
+  if (config === null || config['no-appendfsync-on-rewrite'] === 'yes') return 'os';
+  if (config['appendfsync'] === 'always') return 'fsync';
+  return config['appendfsync'] === 'everysec' ? 'everysec' : 'os';
+}
+
+function findingsOf(info: Facts, config: Facts | null, where: string): Findings {
+  const durability = durabilityOf(info, config);
+  const warnings: Warning[] = [];
+  const warn = (code: string, message: string): void => void warnings.push({ code, message: `${where} ${message}` });
+
+  if (info['aof_enabled'] === undefined)
+    warn('DURABILITY_UNKNOWN', 'does not let this user ask what it keeps (INFO): count on nothing after a restart.');
+  else if (durability === 'process' && (config?.['save'] ?? '') !== '')
+    warn('SNAPSHOTS_ONLY', 'keeps snapshots only: a restart loses what came after the last one. Set appendonly yes.');
+  else if (durability === 'process')
+    warn('NO_PERSISTENCE', 'keeps nothing on disk: a restart loses every job. Set appendonly yes.');
+  else if (config === null)
+    warn(
+      'DURABILITY_UNKNOWN',
+      'does not let this user ask how often it syncs to disk (CONFIG GET): "os" is the least.',
+    );
+  else if (config['no-appendfsync-on-rewrite'] === 'yes')
+    warn('SYNC_PAUSES', 'does not sync while it rewrites its log. Set no-appendfsync-on-rewrite no.');
+  if (info['aof_last_write_status'] === 'err')
+    warn('DISK_FAILING', 'could not write its log to disk (aof_last_write_status:err).');
+  const policy = info['maxmemory_policy'];
+  if (policy !== undefined && policy !== 'noeviction')
+    warn('EVICTION', `may delete jobs when memory is short (maxmemory-policy ${policy}). Set it to noeviction.`);
+  return { durability, warnings };
+}
+
+/** Reads the mark that stands in the namespace as long as its data do; sets it where there is none. */
+export const markScript: Script = {
+  name: 'mark',
+  text: `#!lua flags=allow-oom
+local key = KEYS[1] .. 'born'
+local mark = redis.call('GET', key)
+if not mark then
+  mark = ARGV[1]
+  redis.call('SET', key, mark)
+end
+return mark
+`,
+};
+
+export interface Mark {
+  /** A warning, for as long as the store is open, once the data are not those that were found when it was opened. */
+  check(): Promise<readonly Warning[]>;
+}
+
+/** Somebody may delete everything (FLUSHALL), or the server may come back without its data. Work goes on; it is said. */
+export async function placeMark(
+  call: (script: Script, args: readonly string[]) => Promise<unknown>,
+  newMark: () => string,
+  where: string,
+): Promise<Mark> {
+  const read = async (): Promise<string> => String(await repeatable(call(markScript, [newMark()]), where));
+  const first = await read();
+  let lost = false;
+  return {
+    async check() {
+      lost ||= (await read()) !== first;
+      if (!lost) return [];
+      const message = `${where} has lost the data of this namespace since it was opened (FLUSHALL, or a restart without them).`;
+      return [{ code: 'DATA_LOST', message }];
+    },
+  };
+}

@@ -1,0 +1,40 @@
+/** The Redis driver: ioredis 5 or 6, loaded when a store is opened by a URL or by options. */
+import { LastoutError } from '../../core/errors.js';
+
+/** What is used of an ioredis client, a `Redis` or a `Cluster`. */
+export interface Client {
+  readonly status: string;
+  call(command: string, args: readonly (string | number)[]): Promise<unknown>;
+  connect(): Promise<unknown>;
+  disconnect(reconnect?: boolean): void;
+  on(event: string, listener: (...args: never[]) => void): unknown;
+  off(event: string, listener: (...args: never[]) => void): unknown;
+  /** Of a `Cluster`: a client per node. */
+  nodes?(role: 'master'): readonly Client[];
+  /** Of a `Redis`: what would keep the process alive. */
+  readonly stream?: { unref?(): unknown };
+  readonly reconnectTimeout?: { unref?(): unknown } | null;
+}
+
+export interface RedisDriver {
+  readonly Redis: new (options: object) => Client;
+}
+
+/** Where the driver comes from; tests give their own. */
+export interface DriverSource {
+  installed(): Promise<unknown>;
+}
+
+const source: DriverSource = { installed: () => import('ioredis') };
+
+export async function loadDriver(from: DriverSource = source): Promise<RedisDriver> {
+  let cause: unknown;
+  try {
+    const found = (await from.installed()) as Partial<RedisDriver>;
+    if (typeof found.Redis === 'function') return found as RedisDriver;
+  } catch (error) {
+    cause = error;
+  }
+  const message = 'The Redis store needs ioredis 5.4 or newer, and it cannot be loaded: run "npm install ioredis".';
+  throw new LastoutError('DRIVER_MISSING', message, undefined, cause);
+}

@@ -1,0 +1,133 @@
+/** Errors of the server and of ioredis in our words. What they carry of commands (payloads, passwords) stays behind. */
+import { type Code, LastoutError } from '../../core/errors.js';
+
+/** The server answered with an error. */
+function isReply(error: unknown): error is Error {
+  return error instanceof Error && error.name === 'ReplyError';
+}
+
+/** The word that a server's error begins with. */
+function wordOf(error: unknown): string {
+  return isReply(error) ? (/^[A-Z]+/.exec(error.message)?.[0] ?? '') : '';
+}
+
+export function isUnknownScript(error: unknown): boolean {
+  return error instanceof LastoutError && error.details?.['redisError'] === 'NOSCRIPT';
+}
+
+const clusterAdvice = 'give it as redisStore({ client }) with an ioredis Cluster';
+
+/** What the server says before it does anything: https://redis.io/docs/latest/develop/reference/protocol-spec/ */
+const refusals: { readonly [word: string]: readonly [Code, string] } = {
+  OOM: ['STORE_FULL', 'has no memory left (maxmemory)'],
+  READONLY: ['STORE_READONLY', 'cannot be written: it is a replica; connect to the primary'],
+  NOAUTH: ['STORE_DENIED', 'wants a password'],
+  WRONGPASS: ['STORE_DENIED', 'does not accept the user name or the password'],
+  NOPERM: ['STORE_DENIED', 'does not let this user do it; see docs/stores.md for what the user needs'],
+  DENIED: ['STORE_DENIED', 'runs in protected mode and takes no connections from here'],
+  LOADING: ['STORE_UNAVAILABLE', 'is still loading its data'],
+  BUSY: ['STORE_UNAVAILABLE', 'is busy with a script of somebody else'],
+  MASTERDOWN: ['STORE_UNAVAILABLE', 'is a replica that has lost its primary'],
+  MISCONF: ['STORE_UNAVAILABLE', 'cannot write to its disk and takes no changes'],
+  NOREPLICAS: ['STORE_UNAVAILABLE', 'has too few replicas and takes no changes'],
+  CLUSTERDOWN: ['STORE_UNAVAILABLE', 'is part of a cluster that is down'],
+  TRYAGAIN: ['STORE_UNAVAILABLE', 'is moving the namespace to another node'],
+  MOVED: ['STORE_UNAVAILABLE', `is part of a cluster, and the namespace is on another node: ${clusterAdvice}`],
+  ASK: ['STORE_UNAVAILABLE', `is part of a cluster, and the namespace is on another node: ${clusterAdvice}`],
+  CROSSSLOT: ['STORE_UNAVAILABLE', `is part of a cluster: ${clusterAdvice}`],
+  WRONGTYPE: ['STORE_UNAVAILABLE', 'has a key of another program in this namespace; choose another namespace'],
+  NOSCRIPT: ['STORE_UNAVAILABLE', 'does not know the script'],
+};
+
+/** ioredis had no connection to write to. */
+export function isUnsent(error: unknown): boolean {
+  return !isReply(error) && /isn't writeable|isn't ready/.test(textOf(error));
+}
+
+/** ioredis gave up, and nothing that it wrote before was done. */
+const undone = /Too many Cluster redirections|startup nodes/;
+
+/** An error raised inside of a script that had begun: how far it came is not known. */
+const insideScript = /on @user_script/;
+
+/** What became of a command that was handed to ioredis. */
+export function translate(error: unknown, where: string): LastoutError {
+  if (error instanceof LastoutError) return error;
+  if (isReply(error)) return refused(error, where);
+  if (isUnsent(error) || undone.test(textOf(error))) return unreachable(where, error);
+  const message = `${where} was lost before it answered: whether it was done is not known. Look before you repeat it.`;
+  return new LastoutError('RESULT_UNKNOWN', `${message} (${textOf(error)})`, undefined, bare(error));
+}
+
+function refused(error: Error, where: string): LastoutError {
+  const word = wordOf(error);
+  const details = { redisError: word };
+  const [code, why] = Object.hasOwn(refusals, word) ? refusals[word]! : [undefined, ''];
+  if (code !== undefined)
+    return new LastoutError(code, `${where} ${why}. (Redis: ${error.message})`, details, bare(error));
+  if (insideScript.test(error.message)) {
+    const message = `${where} broke a script off: whether it was done is not known. (Redis: ${error.message})`;
+    return new LastoutError('RESULT_UNKNOWN', message, details, bare(error));
+  }
+  return new LastoutError('STORE_UNAVAILABLE', `${where} refused. (Redis: ${error.message})`, details, bare(error));
+}
+
+/** Nothing was sent. */
+export function unreachable(where: string, cause: unknown): LastoutError {
+  const why = cause === null ? 'it does not answer' : textOf(cause);
+  return new LastoutError('STORE_UNAVAILABLE', `${where} cannot be reached: ${why}.`, undefined, bare(cause));
+}
+
+/** Of what may simply be done again: that its answer was lost means no more than that there is none. */
+export async function repeatable<T>(answer: Promise<T>, where: string): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (!(error instanceof LastoutError) || error.code !== 'RESULT_UNKNOWN') throw error;
+    throw new LastoutError('STORE_UNAVAILABLE', `${where} was lost before it answered.`, undefined, error);
+  }
+}
+
+/** Null: the server answers, and does not let this user ask, or does not know the question. */
+export async function ifAllowed<T>(answer: Promise<T>): Promise<T | null> {
+  try {
+    return await answer;
+  } catch (error) {
+    const word = error instanceof LastoutError ? error.details?.['redisError'] : undefined;
+    if (word === 'NOPERM' || word === 'ERR') return null;
+    throw error;
+  }
+}
+
+/** The greeting failed: null where it is nothing that another try would not mend. */
+export function refusedGreeting(error: unknown, where: string): LastoutError | null {
+  const ofNode = (error as { lastNodeError?: unknown } | null)?.lastNodeError;
+  if (ofNode) return refusedGreeting(ofNode, where);
+  if (!isReply(error)) return null;
+  const known = refused(error, where);
+  if (known.code === 'STORE_DENIED') return known;
+  if (!/DB index|SELECT is not allowed/i.test(error.message)) return null;
+  const message = `${where} has no such database; check the number after the host. (Redis: ${error.message})`;
+  return new LastoutError('STORE_DENIED', message, undefined, bare(error));
+}
+
+/** Where several addresses were tried, the message is empty and the code says it. */
+function textOf(error: unknown): string {
+  // How our settings make ioredis say that the connection was lost.
+  if (error instanceof Error && error.name === 'MaxRetriesPerRequestError') return 'Connection is closed';
+  const { message, code, lastNodeError } = (error ?? {}) as {
+    message?: unknown;
+    code?: unknown;
+    lastNodeError?: unknown;
+  };
+  const text = typeof message === 'string' && message !== '' ? message : String(code ?? error);
+  return lastNodeError ? `${text} ${textOf(lastNodeError)}` : text.replace(/\.$/, '');
+}
+
+/** The error without its command, whose arguments are payloads or a password. */
+function bare(error: unknown): Error | undefined {
+  if (error === null || error === undefined) return undefined;
+  const plain = new Error(textOf(error));
+  plain.name = error instanceof Error ? error.name : 'Error';
+  return plain;
+}

@@ -1,0 +1,138 @@
+/** `lastout/redis` */
+import type { Durability, Store, StoreContext, StoreFactory } from '../../core/store.js';
+import { type Call, createCall, loadScripts } from './call.js';
+import { admit, inspect, markScript, placeMark } from './check.js';
+import { type Connection, createConnection } from './connection.js';
+import { LastoutError } from '../../core/errors.js';
+import { createHearing, type Hearing } from './hear.js';
+import { createMeeting, type Meeting } from '../../core/meeting.js';
+import { scripts } from './scripts.js';
+import { type RedisSource, readSource, type Source } from './source.js';
+import { redisVerbs } from './store.js';
+
+export type { GivenClient, RedisSource } from './source.js';
+
+/** Several queues may share one: they share its connections. */
+export function redisStore(from: RedisSource): StoreFactory {
+  const source = readSource(from);
+  let shared: Promise<Shared> | null = null;
+  let users = 0;
+
+  async function acquire({ system }: StoreContext): Promise<Shared> {
+    users += 1;
+    try {
+      shared ??= connect(source, system);
+      return await shared;
+    } catch (error) {
+      await release();
+      throw error;
+    }
+  }
+  async function release(): Promise<void> {
+    users -= 1;
+    if (users > 0 || !shared) return;
+    const closing = shared;
+    shared = null;
+    const open = await closing.catch(() => null);
+    await open?.close();
+  }
+
+  return {
+    engine: 'redis',
+    async open(context) {
+      // Nothing of a connection keeps the process alive, and somebody awaits this one.
+      const letGo = context.system.timer(openMs, () => undefined, 'hold');
+      try {
+        const open = await acquire(context);
+        try {
+          return await openNamespace(open, context, release);
+        } catch (error) {
+          await release();
+          throw error;
+        }
+      } finally {
+        letGo();
+      }
+    },
+  };
+}
+
+const openMs = 15_000;
+
+interface Shared {
+  readonly source: Source;
+  readonly connection: Connection;
+  readonly hearing: Hearing;
+  readonly meetings: Map<string, Meeting>;
+  durability: Durability;
+  close(): Promise<void>;
+}
+
+async function connect(source: Source, system: StoreContext['system']): Promise<Shared> {
+  const connection = await createConnection(source, system);
+  try {
+    await connection.ready('hold');
+    const { durability } = await admit(connection);
+    await loadScripts(connection, [...Object.values(scripts), markScript]);
+    const hearing = createHearing(source, connection, system);
+    return {
+      source,
+      connection,
+      hearing,
+      meetings: new Map(),
+      durability,
+      async close() {
+        await hearing.close();
+        await connection.close();
+      },
+    };
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
+}
+
+async function openNamespace(shared: Shared, context: StoreContext, release: () => Promise<void>): Promise<Store> {
+  const { source, connection, hearing, meetings } = shared;
+  const root = `${source.keyPrefix}{${context.namespace}}:`;
+  const meeting = meetings.get(root) ?? createMeeting(hearing, `${root}hints`, context.system.id());
+  meetings.set(root, meeting);
+  let closed = false;
+  const reach = createCall(connection, root);
+  const call: Call = async (script, args) => {
+    if (closed) throw new LastoutError('CLOSED', 'The store is closed.');
+    return reach(script, args);
+  };
+
+  const mark = await placeMark(call, () => context.system.id(), connection.where);
+  const verbs = await redisVerbs({ call, context, sender: meeting.sender, give: meeting.give });
+  const own = new Set<() => void>();
+  return {
+    ...verbs,
+    engine: 'redis',
+    get durability() {
+      return shared.durability;
+    },
+    subscribe(listener) {
+      const part = meeting.join(listener);
+      const leave = (): void => {
+        part();
+        own.delete(leave);
+      };
+      own.add(leave);
+      return leave;
+    },
+    async check() {
+      if (closed) throw new LastoutError('CLOSED', 'The store is closed.');
+      const { durability, warnings } = await inspect(connection);
+      shared.durability = durability;
+      return [...warnings, ...(await mark.check())];
+    },
+    async close() {
+      if (closed) return;
+      closed = true;
+      for (const leave of own) leave();
+      await release();
+    },
+  };
+}

@@ -1,0 +1,255 @@
+/**
+ * Finished jobs in the orders in which retention removes them. Plain jobs that completed have a record per call in a LIST
+ * in the order of their end, numbered from its head: `completedAt,startedAt,epoch`, a line of ids, and their results with
+ * NULs between them. A job that went leaves its id in the record until the record comes to the head. All others stand in
+ * sorted sets.
+ */
+export const finished = String.raw`
+local ENDED, ENDED_ODD, ENDED_OWN, GOES = root .. 'fin', root .. 'fz', root .. 'fo', root .. 'fg'
+local GROUPS = root .. 'groups'
+
+local function groupOf(kind, state) return root .. 'g:' .. kind .. ':' .. state end
+local function countedOf(rule) return root .. 'gc:' .. rule end
+local function ruleOf(row) return row.about.type .. ':' .. row.state .. ':' .. row.keepCount end
+function finished.byState(state) return root .. 'f:' .. state end
+
+do
+local records = {}
+local function parse(text)
+  local at, startedAt, epoch, ids, results = match(text, '^(%d+),(%d+),(%d+)\n([^\n]*)\n(.*)$')
+  return { at = tonumber(at), startedAt = tonumber(startedAt), epoch = tonumber(epoch), ids = names(ids), results = results }
+end
+-- By its number, or nil.
+function finished.record(no)
+  if records[no] == nil then
+    local first = tonumber(call('HGET', COUNTERS, 'firstEnded')) or 0
+    local text = no >= first and call('LINDEX', ENDED, no - first)
+    records[no] = text and parse(text) or false
+  end
+  return records[no] or nil
+end
+-- A plain job that completed reads as its record says.
+function finished.recall(row)
+  local record = finished.record(row.swift)
+  if not record.byId then
+    record.byId = {}
+    for i, result in ipairs(texts(record.results, #record.ids)) do record.byId[record.ids[i]] = result end
+  end
+  row.state, row.left, row.attempts, row.result = 'completed', 'complete', 1, record.byId[row.id]
+  row.completedAt, row.startedAt, row.epoch = record.at, record.startedAt, record.epoch
+end
+
+-- The first job with a rule of count: what completed at this instant or later stands in no set yet.
+local function beginGroup(row)
+  local group = groupOf(row.about.type, 'completed')
+  local function see(id)
+    local other = tables.stored(id)
+    if other and other.state == 'completed' and other.about.type == row.about.type and other.completedAt >= row.completedAt then
+      call('ZADD', group, other.completedAt, rows.member(other))
+    end
+  end
+  local last = (tonumber(call('HGET', COUNTERS, 'firstEnded')) or 0) + call('LLEN', ENDED) - 1
+  for no = last, max(0, last - 100), -1 do
+    local record = finished.record(no)
+    if not record or record.at < row.completedAt then break end
+    for _, id in ipairs(record.ids) do see(id) end
+  end
+  for _, key in ipairs({ ENDED_ODD, ENDED_OWN }) do
+    for _, member in ipairs(call('ZRANGEBYSCORE', key, row.completedAt, '+inf', 'LIMIT', 0, 1000)) do see(rows.idIn(member)) end
+  end
+end
+-- Whether the completed jobs of a type are ranked.
+function finished.isRanked(kind) return call('EXISTS', groupOf(kind, 'completed')) == 1 end
+
+local function enterGroup(row, member)
+  local kind, state = row.about.type, row.state
+  if not row.keepCount and state == 'completed' and not finished.isRanked(kind) then return end
+  if row.keepCount then
+    if state == 'completed' and not finished.isRanked(kind) then beginGroup(row) end
+    call('ZADD', countedOf(ruleOf(row)), row.completedAt, member)
+    call('HINCRBY', GROUPS, ruleOf(row), 1)
+  end
+  call('ZADD', groupOf(kind, state), row.completedAt, member)
+end
+local function leaveGroup(row, member)
+  local kind, state = row.about.type, row.state
+  call('ZREM', groupOf(kind, state), member)
+  if not row.keepCount then return end
+  call('ZREM', countedOf(ruleOf(row)), member)
+  if call('HINCRBY', GROUPS, ruleOf(row), -1) > 0 then return end
+  call('HDEL', GROUPS, ruleOf(row))
+  if state ~= 'completed' then return end
+  local prefix = kind .. ':completed:'
+  for _, rule in ipairs(call('HKEYS', GROUPS)) do
+    if sub(rule, 1, #prefix) == prefix then return end
+  end
+  call('DEL', groupOf(kind, state))
+end
+
+-- keepMs: -1 for ever, nil the cleanup policy's.
+function finished.add(row)
+  local member = rows.member(row)
+  if row.keepMs then
+    call('ZADD', ENDED_OWN, row.completedAt, member)
+    if row.keepMs >= 0 then call('ZADD', GOES, row.completedAt + row.keepMs, member) end
+  else
+    call('ZADD', ENDED_ODD, row.completedAt, member)
+  end
+  if row.state ~= 'completed' then call('ZADD', finished.byState(row.state), row.seq, row.id) end
+  enterGroup(row, member)
+end
+function finished.remove(row)
+  local member = rows.member(row)
+  if row.keepMs then
+    call('ZREM', ENDED_OWN, member)
+    if row.keepMs >= 0 then call('ZREM', GOES, member) end
+  elseif not row.swift then
+    call('ZREM', ENDED_ODD, member)
+  end
+  if row.state ~= 'completed' then call('ZREM', finished.byState(row.state), row.id) end
+  leaveGroup(row, member)
+end
+end
+`;
+/** What a sweep and a tally ask of them. */
+export const retention = String.raw`
+do
+local function oldestFirst(a, b)
+  if a.completedAt ~= b.completedAt then return a.completedAt < b.completedAt end
+  return a.seq < b.seq
+end
+local function firstOf(list, limit)
+  table.sort(list, oldestFirst)
+  for i = #list, limit + 1, -1 do list[i] = nil end
+  return list
+end
+local function loadMembers(members, into)
+  local ids = {}
+  for i, member in ipairs(members) do ids[i] = rows.idIn(member) end
+  tables.load(ids)
+  for _, id in ipairs(ids) do
+    local row = tables.stored(id)
+    if row and row.state then into[#into + 1] = row end
+  end
+end
+-- Of the head of the list, whole records until there are enough rows that ended before an instant.
+local LOOKED_MAX = 2000
+function finished.listed(before, limit, into)
+  local no, looked, n, last = tonumber(call('HGET', COUNTERS, 'firstEnded')) or 0, 0, 0, nil
+  while looked < LOOKED_MAX do
+    local record = finished.record(no)
+    -- Those that ended at one instant go in the order of insertion, whatever call ended them.
+    if not record or record.at >= before or (n >= limit and record.at ~= last) then return end
+    tables.load(record.ids)
+    for _, id in ipairs(record.ids) do
+      local row = tables.stored(id)
+      if row and row.swift == no then
+        into[#into + 1] = row
+        n = n + 1
+      end
+    end
+    looked, last, no = looked + #record.ids, record.at, no + 1
+  end
+end
+-- Drops the records at the head whose jobs have gone, and what has gone of the first that stays.
+function finished.trimList()
+  local no = tonumber(call('HGET', COUNTERS, 'firstEnded')) or 0
+  for _ = 1, 1000 do
+    local record, ids, results = finished.record(no), {}, {}
+    if not record then return end
+    local all = texts(record.results, #record.ids)
+    for i, id in ipairs(record.ids) do
+      local row = loaded[id]
+      if row == nil or (row and row.swift == no) then
+        ids[#ids + 1], results[#results + 1] = id, all[i]
+      end
+    end
+    if #ids == #record.ids then return end
+    if #ids > 0 then
+      local about = concat({ whole(record.at), whole(record.startedAt), whole(record.epoch) }, ',')
+      call('LSET', ENDED, 0, about .. '\n' .. concat(ids, ',') .. '\n' .. concat(results, '\0'))
+      return
+    end
+    call('LPOP', ENDED)
+    no = call('HINCRBY', COUNTERS, 'firstEnded', 1)
+  end
+end
+
+local function endedBefore(before, limit)
+  local found = {}
+  finished.listed(before, limit, found)
+  loadMembers(call('ZRANGEBYSCORE', ENDED_ODD, '-inf', '(' .. whole(before), 'LIMIT', 0, limit), found)
+  return firstOf(found, limit)
+end
+-- By createdAt there is no order; the chunks are gone through from the oldest, going on where the last sweep stopped.
+local function createdBefore(before, limit)
+  local kinds, found, looked = call('SMEMBERS', TYPES), {}, 0
+  local from = call('HGET', COUNTERS, 'ageChunk') or digits(0, 8)
+  while looked < LOOKED_MAX do
+    local chunk = chunks.oldestDone(kinds, from)
+    if not chunk then return found, nil end
+    local ids = {}
+    for _, entry in ipairs(chunks.entries(kinds, chunk)) do ids[#ids + 1] = entry[2] end
+    tables.load(ids)
+    local young = true
+    for _, id in ipairs(ids) do
+      local row = tables.stored(id)
+      if row and row.createdAt < before then
+        young = false
+        if row.state and not row.keepMs then found[#found + 1] = row end
+      end
+    end
+    if young then return found, nil end
+    looked = looked + #ids
+    if #found >= limit then return firstOf(found, limit), from end
+    from = digits(number(chunk) + 1, 8)
+  end
+  return found, from
+end
+-- Finished rows past their age, oldest first, and whether there may be more than were looked at.
+function finished.overAge(retentionMs, useCompletedTime, limit)
+  local found, more = {}, false
+  if useCompletedTime then
+    found = endedBefore(now - retentionMs, limit)
+  else
+    local from
+    found, from = createdBefore(now - retentionMs, limit)
+    if from then call('HSET', COUNTERS, 'ageChunk', from) else call('HDEL', COUNTERS, 'ageChunk') end
+    more = from ~= nil
+  end
+  loadMembers(call('ZRANGEBYSCORE', GOES, '-inf', '(' .. whole(now), 'LIMIT', 0, limit), found)
+  return firstOf(found, limit), more
+end
+-- Counted up to some thousands: above zero it is a number for people.
+function finished.countOverAge(at, retentionMs, useCompletedTime)
+  local own = call('ZCOUNT', GOES, '-inf', '(' .. whole(at))
+  local before = at - retentionMs
+  if not useCompletedTime then return own + #createdBefore(before, 10000) end
+  local listed = {}
+  finished.listed(before, 10000, listed)
+  return own + #listed + call('ZCOUNT', ENDED_ODD, '-inf', '(' .. whole(before))
+end
+-- Finished rows beyond the newest n of their type and state. In a group of one rule the oldest have the greatest ranks.
+function finished.overCount(limit)
+  local found = {}
+  for _, rule in ipairs(call('HKEYS', GROUPS)) do
+    local kind, state, count = match(rule, '^(.*):(.*):(%d+)$')
+    local group, over = groupOf(kind, state), {}
+    if call('ZCARD', group) > tonumber(count) then
+      for _, member in ipairs(call('ZRANGE', countedOf(rule), 0, limit - 1)) do
+        local rank = call('ZREVRANK', group, member)
+        if not rank or rank < tonumber(count) then break end
+        over[#over + 1] = member
+      end
+      loadMembers(over, found)
+    end
+  end
+  return firstOf(found, limit)
+end
+function finished.oldest(limit)
+  local found = endedBefore(9007199254740991, limit)
+  loadMembers(call('ZRANGE', ENDED_OWN, 0, limit - 1), found)
+  return firstOf(found, limit)
+end
+end
+`;

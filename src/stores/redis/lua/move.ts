@@ -1,0 +1,94 @@
+/** Move: changing jobs by hand. Each job is looked at and changed in the same step, and answered for by itself. */
+export const remove = String.raw`
+-- Takes a row out of wherever it is, with all that hangs on it, and leaves a tombstone.
+local function removeRow(row)
+  if row.state then
+    step.count(row.about.queue, row.state, -1)
+  elseif pending.placeOf(row) == CLAIMED then
+    ending.leaveClaim(row, 'lapse')
+    if row.exclusiveKey then place.passTurn(row) end
+    step.cancelRequested = true -- its handler learns at the next heartbeat, at once where hints are heard
+  else
+    place.leave(row)
+    step.count(row.about.queue, 'pending', -1)
+  end
+  tables.drop(row)
+  tables.addTombstone(row)
+  step.tell('removed', row)
+end
+`;
+export const move = String.raw`
+local function cancel(row, how, dryRun)
+  local state = view.stateOf(row)
+  if state ~= 'pending' and state ~= 'processing' then return 'already:' .. state end
+  if state == 'pending' then
+    if not dryRun then ending.endPending(row, 'cancelled', { error = how.error }) end
+    return 'cancelled'
+  end
+  if how.force then
+    if not dryRun then
+      ending.endClaimed(row, 'lapse', 'cancelled', { error = how.error })
+      step.cancelRequested = true -- its handler learns that it has lost the claim
+    end
+    return 'cancelled'
+  end
+  if not dryRun and not row.cancelAt then
+    row.cancelAt, row.cancelError = now, how.error
+    tables.save(row)
+    call('HSET', CANCELS, row.id, how.error)
+    step.cancelRequested = true
+  end
+  return 'requested'
+end
+local function remove(row, how, dryRun)
+  if not row.state and pending.placeOf(row) == CLAIMED and not how.force then return 'not_finished' end
+  if not dryRun then removeRow(row) end
+  return 'removed'
+end
+local function likeRow(row, id)
+  return {
+    id = id, about = row.about, input = row.input, priority = row.priority, inMs = 0, ttlMs = row.ttlMs,
+    subject = row.subject, key = row.key, exclusiveKey = row.exclusiveKey, metadata = row.metadata,
+    deduplication = row.slotted and 'skip' or 'none',
+  }
+end
+-- A new job like the old one; the old record stays as it ended.
+local function retry(row, dryRun, newId)
+  local state = view.stateOf(row)
+  if state == 'pending' or state == 'processing' then return 'not_finished' end
+  local owner = row.slotted and pending.slotOwner(row.about.type, rows.slot(row)) or nil
+  if owner and not ending.isExpired(owner) then return 'skipped', owner.id end
+  if dryRun or not newId then return 'retried' end
+  if tables.isKnown(newId) then return 'retried', newId end -- this call comes again, or late
+  -- Both may be past their ttl without having been swept, and may be one and the same.
+  if owner then ending.expire(owner) end
+  if not row.state then ending.expire(row) end
+  inserting.create(likeRow(row, newId), row.id)
+  return 'retried', newId
+end
+local function reschedule(row, how, dryRun)
+  if view.stateOf(row) ~= 'pending' then return 'not_pending' end
+  if dryRun then return 'moved' end
+  place.leave(row)
+  if how.at or how.inMs then row.dueAt = inserting.instant(how) end
+  row.priority = how.priority or row.priority
+  tables.save(row)
+  place.stand(row)
+  return 'moved'
+end
+
+local dryRun, how = arg() == '1', cjson.decode(arg())
+local newIds = listArg()
+local found, following = search(filterArg())
+local items, retried = {}, 0
+for _, row in ipairs(found) do
+  local outcome, newId
+  if how.kind == 'cancel' then outcome = cancel(row, how, dryRun)
+  elseif how.kind == 'remove' then outcome = remove(row, how, dryRun)
+  elseif how.kind == 'retry' then outcome, newId = retry(row, dryRun, newIds[retried + 1])
+  else outcome = reschedule(row, how, dryRun) end
+  if outcome == 'retried' then retried = retried + 1 end
+  items[#items + 1] = { row.id, outcome, newId or false }
+end
+return { dryRun and '' or close(), following or false, items }
+`;

@@ -1,0 +1,152 @@
+/**
+ * The short way of a claim: one lane of plain jobs, no limits, nothing to tend. An idle worker's claim is of this kind too,
+ * and costs a few looks. Where anything else is in play, nothing is written and the long way is taken.
+ */
+export const claimPlain = String.raw`
+local SHAPE_MARKS = '^([^%z]*)%z([^%z]*)%z[^%z]*%z([^%z]*)'
+-- The one lane that has something ready, '' where there is none, nil where there are several.
+local function onlyLane(kinds, queues)
+  local only = ''
+  for _, kind in ipairs(kinds) do
+    local key = root .. 'q:' .. kind
+    local found = call('EXISTS', key) == 1 and call('SMEMBERS', key) or {}
+    local wanted = queues and setOf(queues)
+    for _, queue in ipairs(found) do
+      local lane = kind .. ':' .. queue
+      if (not wanted or wanted[queue]) and lane ~= only then
+        if only ~= '' then return nil end
+        only = lane
+      end
+    end
+  end
+  return only
+end
+-- Numbers that never come again, also where the data were lost and time went on.
+local function nextEpoch()
+  local time = call('TIME')
+  local epoch = whole(max(time[1] * 1000000 + time[2], (tonumber(call('HGET', COUNTERS, 'epoch')) or 0) + 1))
+  call('HSET', COUNTERS, 'epoch', epoch)
+  return epoch
+end
+-- What is popped and may not be claimed ahead goes back to the head.
+local function popPlain(list, slots, want)
+  local ids, given = {}, call('LPOP', list, want)
+  if not given then return ids, {}, {} end
+  local rowTexts, taken, shapes, n, last, about = many(JOB, given), {}, {}, 0, nil, nil
+  for i = 1, #given do
+    local text = rowTexts[i]
+    if text then
+      local shape = sub(text, 2, 5)
+      if shape ~= last then
+        about = shapes[shape]
+        if not about then
+          local all = call('HGET', root .. 'shape', shape)
+          local kind, queue, marks = match(all, SHAPE_MARKS)
+          about = { text = all, kind = kind, queue = queue, ahead = find(marks, 'a', 1, true) ~= nil }
+          shapes[shape] = about
+        end
+        last = shape
+      end
+      if n >= slots and not about.ahead then
+        local back = {}
+        for k = #given, i, -1 do back[#back + 1] = given[k] end
+        spread('LPUSH', list, back)
+        return ids, taken, shapes
+      end
+      n = n + 1
+      ids[n], taken[n] = given[i], text
+    end
+  end
+  return ids, taken, shapes
+end
+-- Fates, the record, counts and events of what was taken.
+local function holdPlain(ids, taken, shapes, lane, owner, slots, leaseMs, maxStalls)
+  local epoch, joined, n, fates, last, begun, ahead = nextEpoch(), concat(ids, ','), #ids, {}, nil, nil, nil
+  for i = 1, n do
+    local group = sub(taken[i], 2, 13)
+    if group ~= last then
+      begun, ahead, last = group .. '.' .. epoch, group .. '~' .. epoch, group
+    end
+    fates[2 * i - 1], fates[2 * i] = ids[i], i > slots and ahead or begun
+  end
+  setMany(FATE, fates)
+  local queue = match(lane, ':(.*)$')
+  call('HSET', root .. 'c', epoch, concat({ owner, whole(now), maxStalls, queue }, '\0'))
+  call('HSET', root .. 'co', epoch, n)
+  call('SET', root .. 'b:' .. epoch, joined)
+  call('ZADD', root .. 'cd', now + leaseMs, epoch)
+  if call('HINCRBY', root .. 'tally', queue .. ':pending', -n) == 0 then
+    call('HDEL', root .. 'tally', queue .. ':pending')
+  end
+  call('HINCRBY', root .. 'tally', queue .. ':processing', n)
+  local about = '{"name":"claimed","type":"' .. match(lane, '^(.*):') .. '","queue":"' .. queue .. '","attempt":1}\t'
+  ended.lines[#ended.lines + 1], ended.told = about .. joined, ended.told + n
+  local shown = {}
+  for no, shape in pairs(shapes) do
+    shown[#shown + 1] = no
+    shown[#shown + 1] = shape.text
+  end
+  return epoch, joined, shown
+end
+local function isSomethingElseDue()
+  if call('EXISTS', root .. 'lim', root .. 'paused') > 0 then return true end
+  for _, key in ipairs({ 'cd', 'ttl', 'later' }) do
+    if call('ZCOUNT', root .. key, '-inf', now) > 0 then return true end
+  end
+  return false
+end
+-- Reads its arguments as claimArg does; where it answers nil they are to be read again.
+local function claimPlain()
+  local from = argument
+  local owner, slots, ahead, leaseMs = arg(), tonumber(arg()), tonumber(arg()), tonumber(arg())
+  local maxStalls, kinds, queues = arg(), listArg(), listArg()
+  local want = slots + ahead
+  local lane = not isSomethingElseDue() and want <= 1000 and onlyLane(kinds, queues)
+  if not lane or call('EXISTS', root .. 'z:' .. lane) == 1 or call('HEXISTS', root .. 'stale', lane) == 1 then
+    argument = from
+    return nil
+  end
+  local list, epoch, joined, shown, taken, more = root .. 'l:' .. lane, '0', '', {}, {}, 0
+  if lane ~= '' and want > 0 then
+    local ids, shapes
+    ids, taken, shapes = popPlain(list, slots, want)
+    if #ids > 0 then epoch, joined, shown = holdPlain(ids, taken, shapes, lane, owner, slots, leaseMs, maxStalls) end
+    if call('EXISTS', list) == 1 then
+      more = 1
+    else
+      local kind, queue = match(lane, '^(.*):(.*)$')
+      call('SREM', root .. 'q:' .. kind, queue)
+      if call('EXISTS', root .. 'w:' .. lane) == 0 then call('SREM', root .. 'lanes', lane) end
+    end
+  end
+  local first = call('ZRANGE', root .. 'later', 0, 0, 'WITHSCORES')[2]
+  return { epoch, whole(now), first and whole(first - now) or '-1', more, shown, joined, concat(taken, '\0') }
+end
+-- Events and hints where no step was begun.
+local function tellPlain()
+  if ended.told == 0 then return '' end
+  table.insert(ended.lines, 1, whole(now) .. ',' .. ended.told)
+  pushEvents(ended.lines, ended.told)
+  return ended.any and cap and call('HLEN', JOB) > cap and 'k e' or 'e'
+end
+`;
+/** Of those claimed ahead, some have begun. */
+export const begin = String.raw`
+local function beginAhead(epoch, ids)
+  local begun = {}
+  for i, fate in ipairs(many(FATE, ids)) do
+    if fate and sub(fate, 13) == '~' .. epoch then
+      begun[#begun + 1] = ids[i]
+      begun[#begun + 1] = sub(fate, 1, 12) .. '.' .. epoch
+    end
+  end
+  spread('HSET', FATE, begun)
+end
+local function beginStarted(owner)
+  for _ = 1, tonumber(arg()) do
+    local epoch, ids = arg(), listArg()
+    local record = call('HGET', root .. 'c', epoch)
+    if record and sub(record, 1, #owner + 1) == owner .. '\0' then beginAhead(epoch, ids) end
+  end
+end
+`;

@@ -1,0 +1,200 @@
+/** Find: which jobs, newest first. Looks at a bounded number of rows and bytes: a page may be short and have a next one. */
+export const scan = String.raw`
+local PAGE = 100
+
+-- Rows by pages of ids, as long as they are asked for. The function gives the ids that follow, newest
+-- first; nil: no more.
+local looked = { bytes = 0 }
+local function rowsFrom(following, accept)
+  local page, at = {}, 0
+  return function()
+    while true do
+      at = at + 1
+      if at > #page then
+        page, at = following(), 1
+        if not page then return nil end
+        looked.bytes = looked.bytes + tables.load(page)
+      end
+      local row = page[at] and tables.stored(page[at])
+      if row and accept(row) then return row end
+    end
+  end
+end
+
+-- The jobs of these types by their chunks, newest first, below a number.
+local function byChunks(kinds, below, live, done)
+  local chunk, entries, last = nil, {}, 0
+  local from = digits(floor((below - 1) / 1024), 8)
+  return function()
+    while last == 0 do
+      chunk = chunks.newest(kinds, from, live, done)
+      if not chunk then return nil end
+      entries = chunks.entries(kinds, chunk)
+      last = #entries
+      while last > 0 and entries[last][1] >= below do last = last - 1 end
+      local no = number(chunk)
+      if last == 0 and no == 0 then return nil end
+      from = no > 0 and digits(no - 1, 8) or '!'
+    end
+    local ids = {}
+    while last > 0 and #ids < PAGE do
+      ids[#ids + 1] = entries[last][2]
+      last = last - 1
+    end
+    return ids
+  end
+end
+-- An id may stand for a later job than the entry that names it.
+local function inOrder(below)
+  local last = below
+  return function(row)
+    if row.seq >= last then return false end
+    last = row.seq
+    return true
+  end
+end
+function scan.liveOf(kind)
+  local accept = inOrder(math.huge)
+  return rowsFrom(byChunks({ kind }, (tonumber(call('HGET', COUNTERS, 'seq')) or 0) + 1, true, false), function(row)
+    return accept(row) and not row.state
+  end)
+end
+`;
+
+export const find = String.raw`
+-- Of these ids and sets, all at once: they are few, or bounded.
+local function listed(found, below)
+  local list, seen = {}, {}
+  looked.bytes = looked.bytes + tables.load(found)
+  for _, id in ipairs(found) do
+    local row = not seen[id] and tables.stored(id)
+    seen[id] = true
+    if row and row.seq < below then list[#list + 1] = row end
+  end
+  table.sort(list, function(a, b) return a.seq > b.seq end)
+  local at = 0
+  return function()
+    at = at + 1
+    return list[at]
+  end
+end
+local function bySets(keys, below)
+  local from = below
+  local function fill()
+    local merged = {}
+    for _, key in ipairs(keys) do
+      local part = call('ZREVRANGEBYSCORE', key, '(' .. whole(from), '-inf', 'WITHSCORES', 'LIMIT', 0, PAGE)
+      for i = 1, #part, 2 do merged[#merged + 1] = { tonumber(part[i + 1]), part[i] } end
+    end
+    if #keys > 1 then table.sort(merged, function(a, b) return a[1] > b[1] end) end
+    local ids = {}
+    for i = 1, min(PAGE, #merged) do
+      ids[i] = merged[i][2]
+      from = merged[i][1]
+    end
+    return #ids > 0 and ids or nil
+  end
+  return rowsFrom(fill, inOrder(below))
+end
+local FEW = 5000
+-- Live rows that read as processing, and as expired: few, and found without looking at the others.
+local function fewOf(wanted)
+  local ids = {}
+  if wanted.processing then
+    local held = 0
+    for _, open in ipairs(call('HVALS', OPEN)) do held = held + tonumber(open) end
+    if held > FEW then return nil end
+    for _, epoch in ipairs(call('HKEYS', CLAIM)) do
+      for _, id in ipairs(claims.heldIds(claims.record(epoch))) do ids[#ids + 1] = id end
+    end
+  end
+  if wanted.expired then
+    local over = call('ZRANGEBYSCORE', TTL, '-inf', now, 'LIMIT', 0, FEW + 1)
+    if #over > FEW then return nil end
+    for _, member in ipairs(over) do ids[#ids + 1] = rows.idIn(member) end
+  end
+  return ids
+end
+-- Two lines of rows, newest first, as one.
+local function merged(a, b)
+  local x, y = a(), b()
+  return function()
+    local row
+    if x and y and x.seq == y.seq then y = b() end
+    if x and (not y or x.seq > y.seq) then
+      row = x
+      x = a()
+    else
+      row = y
+      if y then y = b() end
+    end
+    return row
+  end
+end
+-- Where most of a find's rows can be left out from the start.
+local function candidates(filter, below)
+  if filter.ids then return listed(filter.ids, below) end
+  if filter.subject then return bySets({ bySubject(filter.subject) }, below) end
+  if filter.key then return bySets({ byKey(filter.key) }, below) end
+  local wanted = filter.states and setOf(filter.states)
+  if wanted and not wanted.pending and not wanted.completed then
+    local few, sets = fewOf(wanted), {}
+    for _, state in ipairs({ 'failed', 'cancelled', 'expired' }) do
+      if wanted[state] then sets[#sets + 1] = finished.byState(state) end
+    end
+    if few then return merged(listed(few, below), bySets(sets, below)) end
+  end
+  local live = not wanted or wanted.pending or wanted.processing or wanted.expired
+  local done = not wanted or wanted.completed or wanted.failed or wanted.cancelled or wanted.expired
+  return rowsFrom(byChunks(filter.types or call('SMEMBERS', TYPES), below, live, done), inOrder(below))
+end
+local function passes(row, filter)
+  local about = row.about
+  if not filter.system and about.queue == 'lastout' then return false end
+  if filter.typeSet and not filter.typeSet[about.type] then return false end
+  if filter.queueSet and not filter.queueSet[about.queue] then return false end
+  if filter.subject and row.subject ~= filter.subject then return false end
+  if filter.key and row.key ~= filter.key then return false end
+  if filter.source and about.source ~= filter.source then return false end
+  if filter.before and row.createdAt >= filter.before then return false end
+  if filter.after and row.createdAt <= filter.after then return false end
+  return not filter.stateSet or filter.stateSet[view.stateOf(row)] == true
+end
+
+local LOOKED_ROWS, LOOKED_BYTES = 2000, 8000000
+local function filterArg()
+  local filter = cjson.decode(arg())
+  filter.ids, filter.states, filter.types, filter.queues = listArg(), listArg(), listArg(), listArg()
+  filter.stateSet = filter.states and setOf(filter.states)
+  filter.typeSet = filter.types and setOf(filter.types)
+  filter.queueSet = filter.queues and setOf(filter.queues)
+  if filter.types then
+    local kinds = {}
+    for kind in pairs(filter.typeSet) do kinds[#kinds + 1] = kind end
+    filter.types = kinds
+  end
+  return filter
+end
+-- filter.cursor: only rows with a lower seq. Returns rows, and where the next page goes on.
+local function search(filter)
+  local found, examined = {}, 0
+  local below = filter.cursor or 9007199254740991
+  local newest = (tonumber(call('HGET', COUNTERS, 'seq')) or 0) + 1
+  local last = below
+  for row in candidates(filter, min(below, newest)) do
+    if passes(row, filter) then
+      if #found == filter.limit then return found, whole(last) end
+      found[#found + 1] = row
+    end
+    last, examined = row.seq, examined + 1
+    if examined >= LOOKED_ROWS or looked.bytes > LOOKED_BYTES then return found, whole(last) end
+  end
+  return found, nil
+end
+`;
+export const findVerb = String.raw`
+local found, following = search(filterArg())
+local jobs = {}
+for i, row in ipairs(found) do jobs[i] = view.of(row) end
+return { following or false, view.shapes(), jobs }
+`;

@@ -1,0 +1,245 @@
+/**
+ * The head of every script: its arguments, its instant, the keys, and what a step gathers and writes at its end. A script
+ * runs alone on the server, so a verb is one step that nobody sees half done.
+ */
+
+/** The last two of the ten digits of a number, for each of the 1,024 numbers that share the first eight. */
+const lastDigits = Array.from({ length: 1_024 }, (_, n) => n.toString(32).padStart(2, '0')).join('');
+
+export const head = String.raw`
+local root, call = KEYS[1], redis.call
+local format, sub, byte, find, match = string.format, string.sub, string.byte, string.find, string.match
+local concat, floor, min, max, unpack = table.concat, math.floor, math.min, math.max, unpack
+
+local argument = 0
+local function arg()
+  argument = argument + 1
+  return ARGV[argument]
+end
+local now = tonumber(arg())
+if not now then
+  local time = call('TIME')
+  now = time[1] * 1000 + floor(time[2] / 1000)
+end
+
+local JOB, FATE, COUNTERS, EVENTS = root .. 'job', root .. 'fate', root .. 'n', root .. 'ev'
+
+-- Ten digits of base 32: texts of them sort as the numbers do. The first eight name the chunk of 1,024 numbers.
+local LAST_DIGITS = '${lastDigits}'
+local DIGITS = '0123456789abcdefghijklmnopqrstuv'
+local function digits(number, width)
+  local text = ''
+  for _ = 1, width do
+    local digit = number % 32
+    text = sub(DIGITS, digit + 1, digit + 1) .. text
+    number = (number - digit) / 32
+  end
+  return text
+end
+local function number(text) return tonumber(text, 32) end
+local function whole(value) return format('%.0f', value) end
+
+-- Variadic commands in slices: the stack of Lua is small.
+local function spread(command, key, list)
+  local n = #list
+  for i = 1, n, 1000 do call(command, key, unpack(list, i, min(i + 999, n))) end
+end
+local function many(key, fields)
+  local n = #fields
+  if n <= 1000 then
+    if n == 0 then return {} end
+    return call('HMGET', key, unpack(fields))
+  end
+  local values = {}
+  for i = 1, n, 1000 do
+    local slice = call('HMGET', key, unpack(fields, i, min(i + 999, n)))
+    for k = 1, #slice do values[i + k - 1] = slice[k] end
+  end
+  return values
+end
+-- A small hash of short values is a list to the server, and a look into it as long as it is. One long value makes it a
+-- table for good.
+local WIDE = '                                                                 '
+local function setMany(key, fieldsAndValues)
+  local isNew = #fieldsAndValues > 0 and call('EXISTS', key) == 0
+  if isNew then call('HSET', key, '', WIDE) end
+  spread('HSET', key, fieldsAndValues)
+  if isNew then call('HDEL', key, '') end
+end
+local function setOf(list)
+  local set = {}
+  for i = 1, #list do set[list[i]] = true end
+  return set
+end
+local function pairsIn(list)
+  local map = {}
+  for i = 1, #list, 2 do map[list[i]] = list[i + 1] end
+  return map
+end
+-- Texts in one argument, with NUL between them: thousands of arguments would cost the caller more than all else.
+local function texts(joined, n)
+  local list, from = {}, 1
+  for i = 1, n - 1 do
+    local nul = find(joined, '\0', from, true)
+    list[i] = sub(joined, from, nul - 1)
+    from = nul + 1
+  end
+  list[n] = sub(joined, from)
+  return list
+end
+local function names(joined)
+  local list, n = {}, 0
+  for name in string.gmatch(joined, '[^,]+') do
+    n = n + 1
+    list[n] = name
+  end
+  return list
+end
+-- A list of n arguments; -1 stands for none, which is not the same as an empty one.
+local function listArg()
+  local n = tonumber(arg())
+  if n < 0 then return nil end
+  local list = {}
+  for i = 1, n do list[i] = arg() end
+  return list
+end
+`;
+
+/** The other keys, and the parts of a script by name. */
+export const keys = String.raw`
+local CLAIM, OPEN, DUE_BACK = root .. 'c', root .. 'co', root .. 'cd'
+local LATER, TTL, SLOT, TURN = root .. 'later', root .. 'ttl', root .. 'slot', root .. 'turn'
+local LIMITS, STARTS, PAUSED = root .. 'lim', root .. 'starts', root .. 'paused'
+local TOMB, TOMBS, LINED = root .. 'tomb', root .. 'tombs', root .. 'lined'
+local STALE, LANES, CANCELS = root .. 'stale', root .. 'lanes', root .. 'cancels'
+local rows, chunks, tables, pending, finished, claims, place, ending = {}, {}, {}, {}, {}, {}, {}, {}
+local limits, ready, view, scan, inserting, full, due = {}, {}, {}, {}, {}, {}, {}
+`;
+
+/** The event log: a record per step, whose lines are its instant and its runs of events. */
+export const log = String.raw`
+local sender, cap = arg(), tonumber(arg())
+-- What the short ways tell: lines of events, the jobs that ended by queue.
+local ended = { lines = {}, told = 0, freed = {}, any = false }
+-- The newest records, as far as their events fit. Numbers begin with the server's time, so that a cursor from before the
+-- data were lost is never taken for one of these.
+local RECORDS_MAX, EVENTS_MAX = 10000, 100000
+local function trimEvents(length, held)
+  for _ = 1, 50 do
+    if length <= RECORDS_MAX and (held <= EVENTS_MAX or length == 1) then return end
+    local record = call('LPOP', EVENTS)
+    held = call('HINCRBY', COUNTERS, 'eventsHeld', -tonumber(match(record, '^%d+,(%d+)')))
+    call('HINCRBY', COUNTERS, 'firstEvent', 1)
+    length = length - 1
+  end
+end
+local function pushEvents(lines, told)
+  local length = call('RPUSH', EVENTS, concat(lines, '\n'))
+  if length == 1 then
+    local time = call('TIME')
+    local first = whole(time[1] * 1000000 + time[2])
+    if call('HSETNX', COUNTERS, 'firstEvent', first) == 1 then call('HSET', COUNTERS, 'firstEver', first) end
+  end
+  local held = call('HINCRBY', COUNTERS, 'eventsHeld', told)
+  if length > RECORDS_MAX + 1000 or held > EVENTS_MAX + 10000 then trimEvents(length, held) end
+end
+`;
+
+/** What a step that writes gathers, besides. */
+export const step = String.raw`
+local step = { runs = {}, ready = {}, freed = ended.freed, counts = {}, told = ended.told, publish = false }
+step.mayExceedCap = ended.any
+
+-- Counts by queue and state; they are read and written once.
+function step.count(queue, state, delta)
+  local field = queue .. ':' .. state
+  step.counts[field] = (step.counts[field] or 0) + delta
+end
+function step.countFreed(queue, delta) step.freed[queue] = (step.freed[queue] or 0) + delta end
+
+-- Events that differ only in their job are one run.
+local function addRun(run, n)
+  step.runs[#step.runs + 1] = run
+  step.told = step.told + n
+end
+function step.tell(name, row, attempt, problem)
+  local about, last = row.about, step.runs[#step.runs]
+  if last and not problem and not last.error and last.name == name and last.type == about.type
+    and last.queue == about.queue and last.subject == row.subject and last.attempt == attempt then
+    last.ids[#last.ids + 1] = row.id
+    step.told = step.told + 1
+    return
+  end
+  local run = { name = name, type = about.type, queue = about.queue, subject = row.subject, attempt = attempt }
+  run.error, run.ids = problem, { row.id }
+  addRun(run, 1)
+end
+
+function step.later(dueAt)
+  if not step.earliestLater or dueAt < step.earliestLater then step.earliestLater = dueAt end
+end
+
+local flushes, close = {}, nil
+do
+local function flushCounts()
+  for field, delta in pairs(step.counts) do
+    if delta ~= 0 and call('HINCRBY', root .. 'tally', field, delta) == 0 then call('HDEL', root .. 'tally', field) end
+  end
+  step.counts = {}
+end
+
+local function flushEvents()
+  if step.told == 0 then return end
+  local lines = { whole(now) .. ',' .. step.told }
+  for _, line in ipairs(ended.lines) do lines[#lines + 1] = line end
+  for _, run in ipairs(step.runs) do
+    local ids = run.ids and '\t' .. concat(run.ids, ',') or ''
+    run.ids = nil
+    lines[#lines + 1] = cjson.encode(run) .. ids
+  end
+  pushEvents(lines, step.told)
+end
+
+-- Whether this step gave a slot back that it did not take again, in a queue where others may wait for one.
+local function freesSlot()
+  for queue, n in pairs(step.freed) do
+    if n > 0 then
+      local limits = call('HGET', root .. 'lim', queue)
+      if limits and cjson.decode(limits).concurrency then return true end
+    end
+  end
+  return false
+end
+
+-- Other processes need not hear of events: who follows them polls.
+local function hints()
+  if next(step.freed) and freesSlot() then step.ready['*'] = true end
+  local words, types = {}, {}
+  for name in pairs(step.ready) do types[#types + 1] = name end
+  if #types > 0 then words[#words + 1] = 'r:' .. concat(types, ',') end
+  if step.ready['*'] then step.publish = true end
+  if step.earliestLater then
+    local inMs = max(0, step.earliestLater - now)
+    words[#words + 1] = 'l:' .. whole(inMs)
+    if inMs < 5000 then step.publish = true end
+  end
+  if step.cancelRequested then words[#words + 1] = 'c' end
+  if step.paused then words[#words + 1] = 'p' end
+  if cap and step.mayExceedCap and call('HLEN', JOB) > cap then words[#words + 1] = 'k' end
+  if step.cancelRequested or step.paused then step.publish = true end
+  local line = concat(words, ' ')
+  -- A user who may not publish does without: the step is done, and must not fail at its end.
+  if step.publish and line ~= '' then redis.pcall('PUBLISH', root .. 'hints', sender .. ' ' .. line) end
+  if step.told > 0 then line = line == '' and 'e' or line .. ' e' end
+  return line
+end
+
+-- Writes what the step gathered, as the last thing; returns the line of hints.
+function close()
+  for _, flush in ipairs(flushes) do flush() end
+  flushCounts()
+  flushEvents()
+  return hints()
+end
+end
+`;

@@ -1,0 +1,157 @@
+/** Stored jobs by their ids, each the same table throughout a step, and what is found by key and subject. */
+export const tables = String.raw`
+local loaded, changed, gone = {}, {}, {}
+
+local function bySubject(subject) return root .. 's:' .. subject end
+local function byKey(key) return root .. 'k:' .. key end
+local function liveByKey(kind, key) return root .. 'lk:' .. kind .. ':' .. key end
+
+-- Reads what is not read yet; how many bytes that were.
+function tables.load(ids)
+  local missing, bytes = {}, 0
+  for _, id in ipairs(ids) do
+    if loaded[id] == nil then
+      missing[#missing + 1] = id
+      loaded[id] = false
+    end
+  end
+  if #missing == 0 then return 0 end
+  local rowTexts, fates = many(JOB, missing), many(FATE, missing)
+  for i, id in ipairs(missing) do
+    local text = rowTexts[i]
+    if text then
+      loaded[id] = rows.decode(id, text, fates[i])
+      bytes = bytes + #text
+    end
+  end
+  return bytes
+end
+-- Live or finished; nil: there is none.
+function tables.stored(id)
+  local row = loaded[id]
+  if row == nil then
+    tables.load({ id })
+    row = loaded[id]
+  end
+  return row or nil
+end
+function tables.live(id)
+  local row = tables.stored(id)
+  if row and not row.state then return row end
+end
+local buried, burials = {}, {}
+function tables.tombstone(id)
+  local text = buried[id] or call('HGET', TOMB, id)
+  return text and cmsgpack.unpack(text) or nil
+end
+function tables.isKnown(id)
+  return tables.stored(id) ~= nil or buried[id] ~= nil or call('HEXISTS', TOMB, id) == 1
+end
+
+function tables.save(row)
+  -- A plain job that runs is not to end by the short way any more.
+  if row.plain and row.held then
+    call('HSET', FATE, row.id, '            ' .. (row.isAhead and '~' or '.') .. row.held)
+  end
+  row.plain = nil
+  changed[row.id] = row
+end
+function tables.add(row)
+  loaded[row.id], changed[row.id] = row, row
+  gone[row.id] = nil
+  useShape(row.shape, 1)
+  chunks.addRow(row)
+  local seq = row.seq
+  if row.key then
+    call('ZADD', byKey(row.key), seq, row.id)
+    call('ZADD', liveByKey(row.about.type, row.key), seq, row.id)
+  end
+  if row.subject then call('ZADD', bySubject(row.subject), seq, row.id) end
+end
+local function leaveLive(row)
+  if row.key then call('ZREM', liveByKey(row.about.type, row.key), row.id) end
+end
+function tables.finish(row)
+  tables.save(row)
+  leaveLive(row)
+  chunks.changeRow(row, 0, -1)
+  finished.add(row)
+end
+-- Removes a live row that was taken, or a finished one, with its log lines.
+function tables.drop(row)
+  if row.state then
+    chunks.changeRow(row, -1, 0)
+    finished.remove(row)
+    if row.swift then call('HDEL', FATE, row.id) end
+  else
+    chunks.changeRow(row, -1, -1)
+    leaveLive(row)
+  end
+  if row.key then call('ZREM', byKey(row.key), row.id) end
+  if row.subject then call('ZREM', bySubject(row.subject), row.id) end
+  useShape(row.shape, -1)
+  loaded[row.id], changed[row.id], gone[row.id] = false, nil, true
+  if call('HDEL', LINED, row.id) == 1 then call('DEL', root .. 'lines:' .. row.id) end
+end
+
+-- Tombstones: the newest 10,000.
+local TOMBS_MAX = 10000
+function tables.addTombstone(row)
+  local print = row.print
+  if not print then print = '=' .. redis.sha1hex(row.about.type .. '\0' .. row.input) end
+  buried[row.id] = cmsgpack.pack({ print = print, epoch = row.epoch, left = row.left })
+  burials[#burials + 1] = row.id
+end
+local function flushTombstones()
+  if #burials == 0 then return end
+  local stones = {}
+  for i, id in ipairs(burials) do stones[2 * i - 1], stones[2 * i] = id, buried[id] end
+  setMany(TOMB, stones)
+  spread('RPUSH', TOMBS, burials)
+  local over = call('LLEN', TOMBS) - TOMBS_MAX
+  if over > 0 then spread('HDEL', TOMB, call('LPOP', TOMBS, over)) end
+  buried, burials = {}, {}
+end
+
+local function flushRows()
+  local rowTexts, ids = {}, {}
+  for id, row in pairs(changed) do
+    rowTexts[#rowTexts + 1] = id
+    rowTexts[#rowTexts + 1] = rows.encode(row)
+  end
+  for id in pairs(gone) do ids[#ids + 1] = id end
+  setMany(JOB, rowTexts)
+  spread('HDEL', JOB, ids)
+  changed, gone = {}, {}
+end
+-- Before the chunks, which look at what is left.
+table.insert(flushes, 1, flushRows)
+flushes[#flushes + 1] = flushTombstones
+-- For what reads the hash itself.
+function tables.flush() flushRows() end
+
+-- Whether a new job may meet more live ones than this.
+function tables.isCrowded(kind, key, most)
+  if key then return call('ZCARD', liveByKey(kind, key)) > most end
+  return call('ZCARD', chunks.withLive(kind)) > 1 or call('LLEN', chunks.list(kind, chunks.newest({ kind }, 'v', true) or '')) > most
+end
+-- Live jobs of a type, newest first; with a key only those with an equal one. Read as far as they are asked for.
+function tables.matches(kind, key)
+  if not key then return scan.liveOf(kind) end
+  local list, from = liveByKey(kind, key), 0
+  local page, at = {}, 0
+  return function()
+    while true do
+      at = at + 1
+      if at > #page then
+        page, at = call('ZREVRANGE', list, from, from + 19), 1
+        if #page == 0 then return nil end
+        from = from + #page
+        tables.load(page)
+      end
+      local row = tables.live(page[at])
+      if row then return row end
+    end
+  end
+end
+`;

@@ -1,0 +1,83 @@
+/** A script per verb, put together from the parts that it needs. */
+import type { Script } from './call.js';
+import { chunks } from './lua/chunks.js';
+import { claim, claimVerb, extend, tend } from './lua/claim.js';
+import { claims } from './lua/claims.js';
+import { ending } from './lua/end.js';
+import { finished, retention } from './lua/finished.js';
+import { full } from './lua/full.js';
+import { insert, insertBatch } from './lua/insert.js';
+import { allowances, keepLimits, limits } from './lua/limits.js';
+import { matches } from './lua/matches.js';
+import { move, remove } from './lua/move.js';
+import { pause } from './lua/pause.js';
+import { pending } from './lua/pending.js';
+import { place } from './lua/place.js';
+import { begin, claimPlain } from './lua/plain-claim.js';
+import { insertPlain } from './lua/plain-insert.js';
+import { settlePlain, settleShortWay } from './lua/plain-settle.js';
+import { due, readClaims, readDue, readEvents, readLines } from './lua/read.js';
+import { ready } from './lua/ready.js';
+import { rows } from './lua/rows.js';
+import { find, findVerb, scan } from './lua/scan.js';
+import { note, settle, settleBatch } from './lua/settle.js';
+import { head, keys, log, step } from './lua/step.js';
+import { sweep } from './lua/sweep.js';
+import { tables } from './lua/tables.js';
+import { tally } from './lua/tally.js';
+import { view } from './lua/view.js';
+
+/** What a function takes from around it costs nothing when the function is made; what stands beside it is searched for. */
+function inside(parts: readonly string[]): string[] {
+  return ['\nreturn (function()\n', keys, ...parts, '\nend)()\n'];
+}
+
+/** A server without memory left still lets work end, which is how it gets some back. */
+const allowOom = ' flags=allow-oom';
+
+function writing(name: string, ...parts: readonly string[]): Script {
+  return { name, text: [`#!lua${allowOom}\n`, head, log, step, ...inside(parts)].join('') };
+}
+
+function reading(name: string, ...parts: readonly string[]): Script {
+  return { name, text: ['#!lua flags=no-writes\n', head, ...inside(parts)].join('') };
+}
+
+const stored = [rows, chunks, pending, tables, finished, claims];
+const living = [...stored, place, ending];
+const inserting = [scan, matches, insert];
+const claiming = [limits, allowances, tend, ready, view, claim];
+/** For scripts that only look: what they never write they need not gather. */
+const lookedAt = ['local flushes, step = {}, { counts = {} }\n', ...stored, ending];
+
+/** The short way comes first: Lua learns the long one, which takes a while, only where it is needed. */
+function shortFirst(name: string, flags: string, short: readonly string[], long: readonly string[]): Script {
+  return { name, text: [`#!lua${flags}\n`, head, log, ...short, step, ...inside(long)].join('') };
+}
+
+const claimed = '\nlocal claimed = claimPlain()\nif claimed then return { tellPlain(), claimed } end\n';
+
+export const scripts = {
+  /** Only what adds jobs is refused by a server that is out of memory. */
+  insert: shortFirst('insert', '', [insertPlain], [...living, limits, ...inserting, full, insertBatch]),
+  claim: shortFirst('claim', allowOom, [claimPlain, claimed], [...living, ...claiming, claimVerb]),
+  extend: writing('extend', begin, claims, extend),
+  settle: shortFirst(
+    'settle',
+    allowOom,
+    [begin, settlePlain, claimPlain, settleShortWay],
+    [...living, ...inserting, settle, ...claiming, settleBatch],
+  ),
+  sweep: writing('sweep', ...living, retention, tend, remove, sweep),
+  move: writing('move', ...living, ...inserting, view, find, remove, move),
+  dryMove: reading('dryMove', ...lookedAt, place, ...inserting, view, find, remove, move),
+  pause: writing('pause', pause),
+  keepLimits: writing('keepLimits', keepLimits),
+  find: reading('find', ...lookedAt, scan, view, find, findVerb),
+  tally: reading('tally', ...lookedAt, retention, limits, allowances, due, tally),
+  readEvents: reading('readEvents', readEvents),
+  readLines: reading('readLines', readLines),
+  readClaims: reading('readClaims', ...lookedAt, readClaims),
+  readDue: reading('readDue', ...lookedAt, due, readDue),
+  note: writing('note', ...stored, note),
+} as const satisfies Record<string, Script>;

@@ -1,0 +1,168 @@
+/** Where connections come from: a URL, options of ioredis, or a client whose settings are taken over. */
+import type { RedisOptions } from 'ioredis';
+import { show } from '../../core/duration.js';
+import { LastoutError } from '../../core/errors.js';
+import { refuseUnknown } from '../../core/unknown-option.js';
+import { type Client, loadDriver } from './driver.js';
+
+/** A `Redis` or `Cluster` of ioredis 5 or 6. */
+export interface GivenClient {
+  readonly options: object;
+  duplicate(...args: never[]): unknown;
+}
+
+export type RedisSource =
+  /** `redis://USER:PASSWORD@HOST:6379/DATABASE`, or `rediss://…` for TLS. */
+  | { readonly url: string }
+  /** Options of ioredis, for sockets, TLS certificates or Sentinel. */
+  | { readonly options: RedisOptions }
+  /** A client of yours. Its settings are used for connections of our own; it is sent nothing, and never closed. */
+  | { readonly client: GivenClient };
+
+export interface Source {
+  /** How messages name it: without user and password. */
+  readonly where: string;
+  /** Stands before every key, as it does in the client that was given. */
+  readonly keyPrefix: string;
+  /** A cluster listens with the client that also sends. */
+  readonly isCluster: boolean;
+  /** A client of ours, not connected yet. */
+  create(retryMs: (times: number) => number): Promise<Client>;
+}
+
+export function readSource(from: RedisSource): Source {
+  refuseUnknown(from ?? null, ['url', 'options', 'client'], 'The first argument of redisStore');
+  const given = Object.keys(from).filter((name) => (from as Record<string, unknown>)[name] !== undefined);
+  if (given.length !== 1) throw invalid('redisStore takes one of { url }, { options } and { client }.');
+  if ('url' in from) return byOptions(optionsOf(from.url), 'url');
+  if ('options' in from) return byOptions(from.options, 'options');
+  return byClient(from.client);
+}
+
+const urlForm = 'redis://USER:PASSWORD@HOST:6379/DATABASE, or rediss://… for TLS';
+
+/** Our own reading of it: ioredis would take any option out of the query, and its errors would show the password. */
+function optionsOf(text: string): RedisOptions {
+  const url = typeof text === 'string' && URL.canParse(text) ? new URL(text) : null;
+  if (!url || !/^rediss?:$/.test(url.protocol)) throw invalid(`The URL of redisStore is not of the form ${urlForm}.`);
+  const shown = `${url.protocol}//${url.host}`; // a slip may put the password into any other part
+  const db = /^(?:\/(\d{0,5}))?$/.exec(url.pathname);
+  if (!db)
+    throw invalid(`${show(shown)}: the part after the host is the number of a database. The form is ${urlForm}.`);
+  if (url.search !== '' || url.hash !== '')
+    throw invalid(`${show(shown)}: nothing may follow the database; use redisStore({ options }) for other settings.`);
+  return {
+    host: url.hostname.replace(/^\[|\]$/g, '') || 'localhost',
+    port: url.port === '' ? 6379 : Number(url.port),
+    db: Number(db[1] ?? 0),
+    ...(url.username !== '' && { username: decoded(url.username, shown) }),
+    ...(url.password !== '' && { password: decoded(url.password, shown) }),
+    ...(url.protocol === 'rediss:' && { tls: {} }),
+  };
+}
+
+function decoded(text: string, shown: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw invalid(`${show(shown)}: write a "%" in the user name or the password as %25.`);
+  }
+}
+
+function byOptions(options: RedisOptions, name: string): Source {
+  if (options === null || typeof options !== 'object')
+    throw invalid(`{ ${name} } of redisStore is ${show(options)}; give options of ioredis.`);
+  const { host = 'localhost', port = 6379, path, sentinels } = options;
+  const address = path ?? (sentinels ? `the Sentinels of ${show(options.name ?? '')}` : `${host}:${port}`);
+  return {
+    where: `Redis at ${address}`,
+    keyPrefix: prefixOf(options),
+    isCluster: false,
+    async create(retryMs) {
+      const { Redis } = await loadDriver();
+      return new Redis({ connectTimeout: connectMs, ...options, ...settings(retryMs) });
+    },
+  };
+}
+
+interface ClusterOptions {
+  readonly redisOptions?: object;
+}
+
+function byClient(client: GivenClient): Source {
+  const { options, duplicate, isCluster, call } = (client ?? {}) as Partial<GivenClient & Client> & {
+    isCluster?: boolean;
+  };
+  if (typeof duplicate !== 'function' || typeof call !== 'function' || typeof options !== 'object')
+    throw invalid('{ client } of redisStore takes a Redis or Cluster of ioredis 5 or 6, and no other client.');
+  const copy = duplicate.bind(client) as (...args: readonly unknown[]) => Client;
+  return {
+    where: isCluster ? 'The Redis cluster of the given client' : 'Redis of the given client',
+    keyPrefix: prefixOf(options),
+    isCluster: isCluster === true,
+    async create(retryMs) {
+      if (!isCluster) return copy(settings(retryMs));
+      return copy([], clusterSettings(retryMs, (options as ClusterOptions).redisOptions));
+    },
+  };
+}
+
+function prefixOf(options: object): string {
+  const { keyPrefix, redisOptions } = options as { keyPrefix?: unknown; redisOptions?: { keyPrefix?: unknown } };
+  const prefix = keyPrefix || redisOptions?.keyPrefix || '';
+  if (typeof prefix === 'string') return prefix;
+  throw invalid('The keyPrefix of a Redis client must be text.');
+}
+
+const connectMs = 3_000;
+
+/**
+ * A command is written once or not at all, and one that loses its connection is told so at once: nothing is kept to be
+ * sent later, nothing is sent again. The ready check holds commands back until user and database are accepted.
+ */
+function settings(retryMs: (times: number) => number): RedisOptions {
+  return {
+    ...answers,
+    lazyConnect: true,
+    enableOfflineQueue: false,
+    enableReadyCheck: true,
+    autoResubscribe: false,
+    maxLoadingRetryTime: 250,
+    disconnectTimeout: 100,
+    keepAlive: 10_000,
+    retryStrategy: retryMs,
+  };
+}
+
+/** The same on every version and with every client: what comes back, and that nothing is sent twice. */
+const answers = {
+  keyPrefix: '',
+  readOnly: false,
+  stringNumbers: false,
+  protocol: 2,
+  replyMapping: 'legacy',
+  enableAutoPipelining: false,
+  showFriendlyErrorStack: false,
+  autoResendUnfulfilledCommands: false,
+  maxRetriesPerRequest: 0,
+  reconnectOnError: null,
+} as const;
+
+/** A cluster answers for its nodes: they are left for good when lost, and what was under way is not tried elsewhere. */
+function clusterSettings(retryMs: (times: number) => number, redisOptions: object | undefined): object {
+  return {
+    keyPrefix: '',
+    lazyConnect: true,
+    enableOfflineQueue: true, // for the moment in which a node is found; commands wait for the cluster before
+    enableAutoPipelining: false,
+    showFriendlyErrorStack: false,
+    retryDelayOnFailover: 0,
+    clusterNodeRetryStrategy: null,
+    clusterRetryStrategy: retryMs,
+    redisOptions: { ...redisOptions, ...answers, disconnectTimeout: 100, keepAlive: 10_000 },
+  };
+}
+
+function invalid(message: string): LastoutError {
+  return new LastoutError('INVALID_URL', message);
+}

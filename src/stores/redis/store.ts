@@ -1,0 +1,358 @@
+/** The verbs: each is one call of a script, which is one step. What goes in and comes out is put into words here. */
+import type { Ending } from '../../core/ending.js';
+import type { QueueLimits } from '../../core/limits.js';
+import { noTransactions, seqOf } from '../../core/refusal.js';
+import type {
+  Claimed,
+  ClaimRequest,
+  EventPage,
+  HeldClaim,
+  JobFilter,
+  LogLine,
+  Move,
+  QueueTally,
+  ReadRequest,
+  SettleAnswer,
+  Settlement,
+  Store,
+  StoredJob,
+} from '../../core/store.js';
+import type { Args } from './connection.js';
+import { eventPage, type EventsReply, readFrom } from './events.js';
+import { hintsIn } from '../../core/hints.js';
+import { insertAnswers, insertArgs, type InsertReply, jobArgs, printsOf, refusalOf } from './insert.js';
+import type { RedisParts } from './parts.js';
+import { cancelError, claimedPlain, jobIn, reasonIn, shapesIn, type View } from './rows.js';
+import { scripts } from './scripts.js';
+import { toldOf } from '../../core/told.js';
+
+export type RedisVerbs = Omit<Store, 'engine' | 'durability' | 'subscribe' | 'check' | 'close'>;
+
+type Value = string | number;
+
+export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
+  const { call, context, give } = parts;
+  const { system } = context;
+  const clock = (): Value => system.givenNow() ?? '';
+  const cap: Value = context.maxStoredJobs === Number.POSITIVE_INFINITY ? '' : context.maxStoredJobs;
+  const change = (script: keyof typeof scripts, args: Args): Promise<unknown> =>
+    call(scripts[script], [clock(), parts.sender, cap, ...args]);
+  const look = (script: keyof typeof scripts, args: Args): Promise<unknown> =>
+    call(scripts[script], [clock(), ...args]);
+  const tell = (line: string): void => {
+    if (line !== '') give(hintsIn(line));
+  };
+  async function read(request: ReadRequest): Promise<unknown> {
+    return readLog(look, request);
+  }
+
+  const verbs: RedisVerbs = {
+    async insert(jobs, { atomic, tx }) {
+      if (tx !== undefined) throw noTransactions('redis');
+      if (jobs.length === 0) return [];
+      for (let prints: ReadonlyMap<string, string> = new Map(); ; ) {
+        const reply = (await change('insert', insertArgs(jobs, atomic, prints))) as InsertReply;
+        if (reply[0] === 'prints') prints = printsOf(reply);
+        else if (reply[0] === 'refused') throw refusalOf(reply);
+        else tell(reply[1]);
+        if (reply[0] === 'plain' || reply[0] === 'done') return insertAnswers(reply, jobs);
+      }
+    },
+    async claim(request) {
+      const [line, claimed] = (await change('claim', claimArgs(request))) as [string, ClaimReply];
+      tell(line);
+      return claimedIn(claimed, request);
+    },
+    async extend({ owner, leaseMs, claims }) {
+      const args: Value[] = [owner, leaseMs, claims.length];
+      for (const { epoch, ids, started } of claims) args.push(epoch, ...list(ids), ...list(started));
+      const [lost, cancelled] = (await change('extend', args)) as [string[], string[]];
+      return { lost, cancelled: pairsIn(cancelled).map(([id, error]) => ({ id, reason: reasonIn(error)! })) };
+    },
+    async settle({ owner, settlements, started, next }) {
+      const args: Value[] = [owner];
+      const places = settleArgs(args, settlements);
+      startedArgs(args, started);
+      if (next) args.push('1', ...claimArgs(next));
+      else args.push('0');
+      const [line, answers, claimed] = (await change('settle', args)) as [string, string, ClaimReply | null];
+      tell(line);
+      return { answers: inPlace(answersIn(answers), places), claimed: next && claimedIn(claimed!, next) };
+    },
+    async sweep({ limit, cleanup }) {
+      const args = cleanup
+        ? [limit, cleanup.jobRetentionMs, finite(cleanup.maxStoredJobs), +cleanup.useCompletedTime]
+        : [limit, '', '', 0];
+      const [line, ...numbers] = (await change('sweep', args)) as [string, ...number[]];
+      tell(line);
+      const [examined = 0, lapsed = 0, expired = 0, age = 0, count = 0, byCap = 0, more = 0] = numbers;
+      return { examined, lapsed, expired, removedBy: { age, count, cap: byCap }, more: more === 1 };
+    },
+    async move({ filter, move, dryRun, cursor, limit }) {
+      const newIds = move.kind === 'retry' ? move.newIds : [];
+      const args = [+dryRun, moveText(move), ...list(newIds), ...filterArgs(filter, cursor, limit)];
+      const reply = await (dryRun ? look('dryMove', args) : change('move', args));
+      const [line, next, items] = reply as [string, string | null, MoveItem[]];
+      tell(line);
+      return {
+        items: items.map(([id, outcome, newId]) => ({ id, outcome, ...(newId !== null && { newId }) })),
+        next: cursorOf(next),
+      };
+    },
+    async pause(queue, paused) {
+      tell((await change('pause', [queue ?? '*', +paused])) as string);
+    },
+    async find({ filter, cursor, limit }) {
+      const reply = await look('find', filterArgs(filter, cursor, limit));
+      const [next, shapeList, views] = reply as [string | null, string[], View[]];
+      const shapes = shapesIn(shapeList);
+      return { jobs: views.map((view) => jobIn(view, shapes)), next: cursorOf(next) };
+    },
+    async tally({ cleanupIntervalMs, jobRetentionMs, useCompletedTime }) {
+      const reply = await look('tally', [cleanupIntervalMs, jobRetentionMs, +useCompletedTime]);
+      const [queues, paused, overdue] = reply as [TallyLine[], number, number];
+      return { queues: queues.map(tallyOf).filter(isWorthTelling), paused: paused === 1, overdue };
+    },
+    read: read as Store['read'],
+    async note(owner, notes) {
+      const args: Value[] = [owner, notes.length];
+      for (const { id, epoch, progress, lines } of notes) {
+        args.push(id, epoch, progress ?? '', lines.length);
+        for (const { message, fields } of lines) args.push(message, fields === null ? '' : `=${fields}`);
+      }
+      const [line, answers] = (await change('note', args)) as [string, string];
+      tell(line);
+      return answersIn(answers);
+    },
+  };
+  await keepLimits(change, tell, context.limits);
+  return verbs;
+}
+
+type Reach = (script: keyof typeof scripts, args: Args) => Promise<unknown>;
+
+/** Limits hold for every process from the moment one of them is opened with them. Who changes nothing writes nothing. */
+async function keepLimits(change: Reach, tell: (line: string) => void, limits?: ReadonlyMap<string, QueueLimits>) {
+  if (!limits || limits.size === 0) return;
+  const args: Value[] = [limits.size];
+  for (const [queue, wanted] of limits) args.push(queue, limitsText(wanted));
+  tell((await change('keepLimits', args)) as string);
+}
+
+function limitsText({ maxPending, concurrency, rate }: QueueLimits): string {
+  if (maxPending === null && concurrency === null && rate === null) return '';
+  return JSON.stringify({
+    ...(maxPending !== null && { maxPending }),
+    ...(concurrency !== null && { concurrency }),
+    ...rate,
+  });
+}
+
+/** A list among the arguments: how many, and which; null is -1. */
+function list(values: readonly string[] | null): Value[] {
+  return values === null ? [-1] : [values.length, ...values];
+}
+
+function finite(value: number): Value {
+  return value === Number.POSITIVE_INFINITY ? '' : value;
+}
+
+function pairsIn(flat: readonly string[]): [string, string][] {
+  return Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i]!, flat[2 * i + 1]!]);
+}
+
+function claimArgs({ owner, slots, ahead, leaseMs, maxStalls, types, queues }: ClaimRequest): Value[] {
+  return [owner, slots, ahead, leaseMs, maxStalls, ...list(types), ...list(queues)];
+}
+
+type ClaimReply = [
+  epoch: string,
+  at: string,
+  nextDueInMs: string,
+  more: number,
+  shapes: string[],
+  ids: string,
+  jobs: string | (string | View)[],
+];
+
+function claimedIn(
+  [epochText, atText, nextDue, more, shapeList, ids, jobs]: ClaimReply,
+  request: ClaimRequest,
+): Claimed {
+  const epoch = Number(epochText);
+  const at = Number(atText);
+  const shapes = shapesIn(shapeList);
+  const hold = { epoch, at, dueAt: at + request.leaseMs };
+  const names = ids.split(',');
+  const stored = (typeof jobs !== 'string' ? jobs : jobs === '' ? [] : jobs.split('\0')).map(
+    (job, index): StoredJob =>
+      typeof job === 'string' ? claimedPlain(names[index]!, job, shapes, hold) : jobIn(job, shapes),
+  );
+  return { epoch, at, jobs: stored, nextDueInMs: nextDue === '-1' ? null : Number(nextDue), more: more === 1 };
+}
+
+const answerNames: { readonly [letter: string]: SettleAnswer } = { o: 'ok', s: 'STALE_CLAIM', a: 'ALREADY_SETTLED' };
+
+function inPlace<T>(list: readonly T[], places: readonly number[]): T[] {
+  const placed: T[] = Array.from(list);
+  for (const [index, item] of list.entries()) placed[places[index]!] = item;
+  return placed;
+}
+
+function answersIn(letters: string): SettleAnswer[] {
+  return Array.from(letters, (letter) => answerNames[letter]!);
+}
+
+/**
+ * Values that were returned go in runs, one per claim, and the others behind them, each by itself. `order` is where their
+ * answers belong. A result with a NUL in it could not be told from what follows it; where jobs follow an ending, or one job
+ * is spoken of twice, it matters who comes first, and then nothing goes in runs.
+ */
+function settleArgs(args: Value[], settlements: readonly Settlement[]): readonly number[] {
+  const runs = new Map<number, { readonly ids: string[]; readonly results: string[]; readonly places: number[] }>();
+  const others: number[] = [];
+  for (const [index, { id, epoch, ending, memo, then }] of settlements.entries()) {
+    if (ending.kind !== 'complete' || memo !== undefined || then?.length || ending.result.includes('\0')) {
+      others.push(index);
+      continue;
+    }
+    let run = runs.get(epoch);
+    if (!run) runs.set(epoch, (run = { ids: [], results: [], places: [] }));
+    run.ids.push(id);
+    run.results.push(ending.result);
+    run.places.push(index);
+  }
+  if (others.length > 0 && orderMatters(settlements)) {
+    args.push(0, settlements.length);
+    for (const settlement of settlements) settlementArgs(args, settlement);
+    return settlements.map((_, index) => index);
+  }
+  args.push(runs.size);
+  for (const [epoch, { ids, results }] of runs) args.push(epoch, ids.length, ids.join(','), results.join('\0'));
+  args.push(others.length);
+  for (const index of others) settlementArgs(args, settlements[index]!);
+  return [...[...runs.values()].flatMap(({ places }) => places), ...others];
+}
+
+function orderMatters(settlements: readonly Settlement[]): boolean {
+  return (
+    settlements.some(({ then }) => then?.length) || new Set(settlements.map(({ id }) => id)).size < settlements.length
+  );
+}
+
+function settlementArgs(args: Value[], { id, epoch, ending, memo, then }: Settlement): void {
+  const text = 'result' in ending ? ending.result : 'error' in ending ? ending.error : '';
+  args.push(settlementText(id, epoch, ending, memo), text, then?.length ?? 0);
+  for (const job of then ?? []) jobArgs(args, job);
+}
+
+function settlementText(id: string, epoch: number, ending: Ending, memo: string | undefined): string {
+  return JSON.stringify({
+    id,
+    epoch: String(epoch),
+    kind: ending.kind,
+    ...('inMs' in ending && { inMs: ending.inMs }),
+    ...('when' in ending && ending.when),
+    ...('error' in ending && { told: toldOf(ending) }),
+    ...(memo !== undefined && { memo }),
+  });
+}
+
+function startedArgs(args: Value[], started: readonly { readonly id: string; readonly epoch: number }[]): void {
+  const byEpoch = new Map<number, string[]>();
+  for (const { id, epoch } of started) {
+    const ids = byEpoch.get(epoch);
+    if (ids) ids.push(id);
+    else byEpoch.set(epoch, [id]);
+  }
+  args.push(byEpoch.size);
+  for (const [epoch, ids] of byEpoch) args.push(epoch, ...list(ids));
+}
+
+type MoveItem = [id: string, outcome: 'retried', newId: string | null];
+
+function moveText(move: Move): string {
+  switch (move.kind) {
+    case 'cancel':
+      return JSON.stringify({ kind: move.kind, force: move.force, error: cancelError(move.reason) });
+    case 'remove':
+      return JSON.stringify(move);
+    case 'retry':
+      return JSON.stringify({ kind: move.kind });
+    case 'reschedule':
+      return JSON.stringify({
+        kind: move.kind,
+        ...move.when,
+        ...(move.priority !== null && { priority: move.priority }),
+      });
+  }
+}
+
+function filterArgs(filter: JobFilter, cursor: string | null, limit: number): Value[] {
+  const { ids, states, types, queues, subject, key, source, before, after, system } = filter;
+  const text = JSON.stringify({
+    system,
+    limit,
+    ...(cursor !== null && { cursor: seqOf(cursor) }),
+    ...(subject !== null && { subject }),
+    ...(key !== null && { key }),
+    ...(source !== null && { source }),
+    ...(before !== null && { before }),
+    ...(after !== null && { after }),
+  });
+  return [text, ...list(ids), ...list(states), ...list(types), ...list(queues)];
+}
+
+function cursorOf(seq: string | null): string | null {
+  return seq === null ? null : Number(seq).toString(36);
+}
+
+type TallyLine = readonly (string | number | null)[];
+
+function tallyOf(line: TallyLine): QueueTally {
+  const n = (column: number): number => line[column] as number;
+  const orNull = (column: number): number | null => (line[column] === null ? null : Number(line[column]));
+  return {
+    queue: line[0] as string,
+    pending: n(1),
+    delayed: n(2),
+    processing: n(3),
+    stalled: n(4),
+    completed: n(5),
+    failed: n(6),
+    cancelled: n(7),
+    expired: n(8),
+    paused: line[9] === 1,
+    oldestDueAgeMs: orNull(10),
+    blockedBy: (line[11] as QueueTally['blockedBy']) ?? null,
+    blockedUntil: orNull(12),
+    full: line[13] === 1,
+  };
+}
+
+function isWorthTelling({ paused, pending, processing, completed, failed, cancelled, expired }: QueueTally): boolean {
+  return paused || pending + processing + completed + failed + cancelled + expired > 0;
+}
+
+async function readLog(
+  look: Reach,
+  request: ReadRequest,
+): Promise<EventPage | readonly LogLine[] | readonly HeldClaim[] | number> {
+  switch (request.log) {
+    case 'events': {
+      const from = readFrom(request.after);
+      const reply = (await look('readEvents', [from.record, from.read + request.limit])) as EventsReply;
+      return eventPage(reply, request.after, from, request.limit);
+    }
+    case 'job':
+      return ((await look('readLines', [request.id])) as [string, string, string | null][]).map(
+        ([at, message, fields]) => ({ at: Number(at), message, fields }),
+      );
+    case 'claims':
+      return ((await look('readClaims', [request.owner])) as [string, string[]][])
+        .map(([epoch, ids]) => ({ epoch: Number(epoch), ids }))
+        .sort((a, b) => a.epoch - b.epoch);
+    case 'due':
+      return (await look('readDue', [...list(request.types), ...list(request.queues), request.limit])) as number;
+  }
+}

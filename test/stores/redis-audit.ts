@@ -1,0 +1,139 @@
+// The keys of a namespace in Redis, recounted from the rows: what the scripts keep beside them must say the same.
+import type { Redis } from 'ioredis';
+import { expect } from 'vitest';
+import type { Store, StoredJob } from '../../src/core/store.js';
+import { noFilter } from '../../src/core/store.js';
+
+const root = '{lastout}:';
+
+/** Every stored job, by pages. */
+export async function allJobs(store: Store): Promise<StoredJob[]> {
+  const jobs: StoredJob[] = [];
+  let cursor: string | null = null;
+  do {
+    const page = await store.find({ filter: noFilter, cursor, limit: 500 });
+    jobs.push(...page.jobs);
+    cursor = page.next;
+  } while (cursor !== null);
+  return jobs;
+}
+
+/** Compares all that is derived with the rows. Tended to before: what has expired cannot be told from what was swept. */
+export async function auditKeys(client: Redis, store: Store): Promise<void> {
+  const jobs = await allJobs(store);
+  const keys = new Set((await client.keys(`${root}*`)).map((key) => key.slice(root.length)));
+  expect(await client.hlen(`${root}job`)).toBe(jobs.length);
+  await auditChunks(client, jobs, keys);
+  await auditClaims(client, jobs, keys);
+  await auditLanes(client, jobs, keys);
+  const shapes = await client.hgetall(`${root}shapeuses`);
+  expect(sum(Object.values(shapes).map(Number))).toBe(jobs.length);
+  expect(await client.hlen(`${root}shape`)).toBe(Object.keys(shapes).length);
+  expect(await client.hlen(`${root}shapeno`)).toBe(Object.keys(shapes).length);
+}
+
+const isLive = ({ state }: StoredJob): boolean => state === 'pending' || state === 'processing';
+
+async function auditChunks(client: Redis, jobs: readonly StoredJob[], keys: ReadonlySet<string>): Promise<void> {
+  const all = count(jobs.map(({ type, seq }) => `${type}:${chunkOf(seq)}`));
+  expect(numbers(await client.hgetall(`${root}chunkall`))).toEqual(all);
+  const live = count(jobs.filter(isLive).map(({ type, seq }) => `${type}:${chunkOf(seq)}`));
+  expect(numbers(await client.hgetall(`${root}chunklive`))).toEqual(live);
+  expect([...keys].filter((key) => key.startsWith('i:')).sort()).toEqual(
+    Object.keys(all)
+      .map((key) => `i:${key}`)
+      .sort(),
+  );
+  expect((await client.smembers(`${root}types`)).sort()).toEqual([...new Set(jobs.map(({ type }) => type))].sort());
+  for (const [prefix, from] of [
+    ['il', live],
+    ['id', subtract(all, live)],
+  ] as const) {
+    const registered = [...keys].filter((key) => key.startsWith(`${prefix}:`));
+    const chunks = await Promise.all(
+      registered.map(async (key) =>
+        (await client.zrange(root + key, '0', '-1')).map((chunk) => `${key.slice(3)}:${chunk}`),
+      ),
+    );
+    expect(chunks.flat().sort()).toEqual(Object.keys(from).sort());
+  }
+}
+
+async function auditClaims(client: Redis, jobs: readonly StoredJob[], keys: ReadonlySet<string>): Promise<void> {
+  const running = jobs.filter(({ state }) => state === 'processing');
+  const fates = Object.entries(await client.hgetall(`${root}fate`));
+  const held = fates.filter(([, fate]) => !fate.startsWith('=')).map(([id, fate]) => [id, Number(fate.slice(13))]);
+  expect(Object.fromEntries(held)).toEqual(Object.fromEntries(running.map(({ id, epoch }) => [id, epoch])));
+  const states = new Map(jobs.map(({ id, state }) => [id, state]));
+  for (const [id, fate] of fates) if (fate.startsWith('=')) expect(states.get(id)).toBe('completed');
+  const open = count(running.map(({ epoch }) => String(epoch)));
+  expect(numbers(await client.hgetall(`${root}co`))).toEqual(open);
+  const epochs = Object.keys(open).sort();
+  expect((await client.hkeys(`${root}c`)).sort()).toEqual(epochs);
+  expect((await client.zrange(`${root}cd`, '0', '-1')).sort()).toEqual(epochs);
+  expect([...keys].filter((key) => key.startsWith('b:')).sort()).toEqual(epochs.map((epoch) => `b:${epoch}`));
+  const asked = running.filter(({ cancelAt }) => cancelAt !== null).map(({ id }) => id);
+  expect((await client.hkeys(`${root}cancels`)).sort()).toEqual(asked.sort());
+}
+
+async function auditLanes(client: Redis, jobs: readonly StoredJob[], keys: ReadonlySet<string>): Promise<void> {
+  const stale = numbers(await client.hgetall(`${root}stale`));
+  const lanes = new Set<string>();
+  const waiting: string[] = [];
+  const byId = new Map(jobs.map((job) => [job.id, job]));
+  for (const key of keys) {
+    const [kind, ...rest] = key.split(':');
+    if (kind === 'l') {
+      lanes.add(rest.join(':'));
+      const ids = await client.lrange(root + key, 0, -1);
+      const texts = await client.hmget(`${root}job`, ...ids);
+      const plain = ids.filter((id, i) => texts[i]?.startsWith('P') && byId.get(id)!.state === 'pending');
+      expect(ids.length - plain.length).toBe(stale[rest.join(':')] ?? 0);
+      waiting.push(...plain);
+    } else if (kind === 'z' || kind === 'w') {
+      if (kind === 'z') lanes.add(rest.join(':'));
+      waiting.push(...(await client.zrange(root + key, '0', '-1')).map((member) => member.slice(10)));
+    }
+  }
+  waiting.push(...(await client.zrange(`${root}later`, '0', '-1')).map((member) => member.slice(10)));
+  const pending = jobs.filter(({ state }) => state === 'pending');
+  expect(waiting.sort()).toEqual(pending.map(({ id }) => id).sort());
+  const queues = await Promise.all(
+    [...keys]
+      .filter((key) => key.startsWith('q:'))
+      .map(async (key) => (await client.smembers(root + key)).map((queue) => `${key.slice(2)}:${queue}`)),
+  );
+  expect(queues.flat().sort()).toEqual([...lanes].sort());
+}
+
+/** What is left of a namespace that has no job: counters, and logs that are bounded. */
+export async function leftovers(client: Redis): Promise<string[]> {
+  const kept = new Set(['born', 'n', 'ev', 'tomb', 'tombs']);
+  const keys = (await client.keys(`${root}*`)).map((key) => key.slice(root.length));
+  return keys.filter((key) => !kept.has(key));
+}
+
+function chunkOf(seq: number): string {
+  return Math.floor(seq / 1_024)
+    .toString(32)
+    .padStart(8, '0');
+}
+
+function count(names: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const name of names) counts[name] = (counts[name] ?? 0) + 1;
+  return counts;
+}
+
+function subtract(a: Record<string, number>, b: Record<string, number>): Record<string, number> {
+  return Object.fromEntries(
+    Object.entries(a)
+      .map(([name, n]) => [name, n - (b[name] ?? 0)] as const)
+      .filter(([, n]) => n > 0),
+  );
+}
+
+const numbers = (hash: Record<string, string>): Record<string, number> =>
+  Object.fromEntries(Object.entries(hash).map(([name, n]) => [name, Number(n)]));
+
+const sum = (list: readonly number[]): number => list.reduce((total, n) => total + n, 0);
