@@ -13,7 +13,8 @@ const examples = existsSync(folder)
 
 // Processes, not threads: the tests load a native SQLite, send signals and change directories.
 // Two at a time suits two cores; more would only make the timing tests wait for one another.
-const shared = { pool: 'forks', testTimeout: 20_000, hookTimeout: 20_000 } as const;
+// A test that moves the clock by hours asks a server thousands of times meanwhile.
+const shared = { pool: 'forks', testTimeout: 60_000, hookTimeout: 60_000 } as const;
 
 export default defineConfig({
   test: {
@@ -26,6 +27,7 @@ export default defineConfig({
           root,
           include: ['test/**/*.test.ts'],
           exclude: ['test/package.test.ts', 'test/readme.test.ts'],
+          globalSetup: ['test/services/setup.ts'],
         },
       },
       {

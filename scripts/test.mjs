@@ -2,19 +2,28 @@
 //
 //   tests      the library, the packed package and the examples, on this Node
 //   SQLite     the tests of the SQLite store again, on the other Nodes whose built-in SQLite it must work with
+//   servers    the tests of the PostgreSQL and the Redis store again, on other servers than the first part had
 //   systems    docs/systems.md, written from the report of the first part
 //
-// Nothing here needs a terminal, a service or a particular user. The last line is always `N passed, N failed, N skipped`.
+// Nothing here needs a terminal, a running service or a particular user: PostgreSQL and Redis are started and taken down
+// again (scripts/services). What cannot be had is skipped and named at the end, except where it must be there: in CI, and
+// as root on Debian or Ubuntu. The last line is always `N passed, N failed, N skipped`.
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { installNode, otherNodes } from './nodes.mjs';
 import { run } from './run.mjs';
+import { cache, startServices, variables } from './services/index.mjs';
+import { distribution } from './services/packages.mjs';
+import { newestPostgres, startPostgres } from './services/postgres.mjs';
+import { anotherRedis, startRedis } from './services/redis.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const reports = join(root, '.cache', 'reports');
+const reports = join(cache, 'reports');
 const inCi = !['', '0', 'false', undefined].includes(process.env.CI);
+const mustServe = inCi || (process.getuid?.() === 0 && distribution() !== null);
 const parts = [];
+const served = [];
 
 /** Runs one part, and notes how it went whatever happens inside. */
 async function part(name, work) {
@@ -29,7 +38,7 @@ async function part(name, work) {
   parts.push({ name, passed: 0, failed: 0, skipped: 0, why: '', ...result, seconds });
 }
 
-async function vitest(name, { node = process.execPath, args = [] } = {}) {
+async function vitest(name, { node = process.execPath, args = [], env = {} } = {}) {
   const report = join(reports, `${name}.json`);
   rmSync(report, { force: true });
   const code = await run(
@@ -43,7 +52,7 @@ async function vitest(name, { node = process.execPath, args = [] } = {}) {
       `--outputFile.json=${report}`,
     ],
     // A test that starts `node` by name gets the same one.
-    { cwd: root, env: { PATH: `${dirname(node)}:${process.env.PATH}` } },
+    { cwd: root, env: { ...serviceUrls, ...env, PATH: `${dirname(node)}:${process.env.PATH}` } },
   );
   return {
     ...count(report),
@@ -63,15 +72,48 @@ function count(report) {
   return { passed: numPassedTests, failed: numFailedTests + unloaded.length, skipped: numPendingTests + numTodoTests };
 }
 
+function testsOf(store) {
+  const names = readdirSync(join(root, 'test', 'stores'));
+  const tests = names.filter((name) => name.startsWith(store) && name.endsWith('.test.ts'));
+  if (tests.length === 0) throw new Error(`there are no test/stores/${store}*.test.ts`);
+  return tests.map((name) => `test/stores/${name}`);
+}
+
 async function sqliteOn(version) {
-  const folder = join(root, 'test', 'stores');
-  const names = existsSync(folder) ? readdirSync(folder) : [];
-  const tests = names.filter((name) => /^sqlite.*\.test\.ts$/.test(name)).map((name) => `test/stores/${name}`);
-  if (tests.length === 0) throw new Error('there are no test/stores/sqlite*.test.ts');
-  const { node, why, missing } = await installNode(version, join(root, '.cache', 'nodes'));
+  const tests = testsOf('sqlite');
+  const { node, why, missing } = await installNode(version, join(cache, 'nodes'));
   if (node) return vitest(`sqlite-${version}`, { node, args: ['--project=library', ...tests] });
   // Unsuited machines are told so. A machine that only lacks the network may go on, except where nobody reads the notes.
   return missing === 'platform' || !inCi ? { result: 'skipped', why } : { result: 'failed', why, failed: 1 };
+}
+
+/** A store's tests on one more server, which may be missing: then this says so, and the run goes on. */
+async function onAnother({ name, store, find, start }) {
+  const { programs, why } = await find(cache);
+  if (!programs) {
+    served.push({ name, result: 'skipped', version: '', how: why });
+    return { result: 'skipped', why };
+  }
+  const server = await start(programs);
+  served.push({ name, result: 'ran', version: programs.version, how: programs.how });
+  try {
+    const args = ['--project=library', ...testsOf(store)];
+    return await vitest(`${store}-another`, { args, env: { [variables[store]]: server.url } });
+  } finally {
+    await server.dispose();
+  }
+}
+
+/** Starts both, and notes how they were got. Answers their URLs as the tests want them. */
+async function serve() {
+  services = await startServices();
+  for (const [key, name] of Object.entries({ postgres: 'PostgreSQL', redis: 'Redis' })) {
+    const { url, version = '', how, why } = services[key];
+    if (url) serviceUrls[variables[key]] = url;
+    served.push({ name, result: url ? 'ran' : mustServe ? 'failed' : 'skipped', version, how: how ?? why });
+  }
+  const missing = served.filter(({ result }) => result === 'failed').length;
+  return { result: missing > 0 ? 'failed' : 'ran', failed: missing, why: missing > 0 ? 'see the services below' : '' };
 }
 
 async function systems() {
@@ -85,7 +127,7 @@ async function systems() {
 
 function summarize() {
   const sum = (key) => parts.reduce((total, part) => total + part[key], 0);
-  const width = Math.max(...parts.map(({ name }) => name.length));
+  const width = Math.max(...[...parts, ...served].map(({ name }) => name.length));
   console.log();
   for (const { name, result, passed, failed, skipped, seconds, why } of parts) {
     const numbers = result === 'skipped' ? '' : `${passed} passed, ${failed} failed, ${skipped} skipped`;
@@ -98,17 +140,36 @@ function summarize() {
     ];
     console.log(line.join('  ').trimEnd());
   }
+  console.log('\nservices');
+  for (const { name, result, version, how } of served)
+    console.log([name.padEnd(width), result.padEnd(7), version.padStart(8), how].join('  ').trimEnd());
+  console.log();
   if (parts.some(({ result }) => result === 'failed')) process.exitCode = 1;
   console.log(`${sum('passed')} passed, ${sum('failed')} failed, ${sum('skipped')} skipped`);
 }
 
+const others = [
+  { name: 'PostgreSQL, newest', store: 'postgres', find: newestPostgres, start: startPostgres },
+  {
+    name: 'Valkey',
+    store: 'redis',
+    find: anotherRedis,
+    start: (programs) => startRedis(programs, { appendfsync: 'no' }),
+  },
+];
+
 const filters = process.argv.slice(2);
+const serviceUrls = {};
+let services = null;
 mkdirSync(reports, { recursive: true });
+await part('services', serve);
 if (filters.length > 0) {
   await part('tests', () => vitest('some', { args: filters }));
 } else {
   await part(`tests on Node ${process.versions.node}`, () => vitest('tests'));
   for (const version of otherNodes) await part(`SQLite on Node ${version}`, () => sqliteOn(version));
+  for (const other of others) await part(other.name, () => onAnother(other));
   await part('docs/systems.md', systems);
 }
+await services?.stop();
 summarize();

@@ -114,6 +114,12 @@ describe('architecture: the checker sees', () => {
     ],
     ['a long file', 'src/core/a.ts', lines(401), '401 lines'],
     ['a long function', 'src/core/a.ts', `function f() {\n${lines(69)}}`, 'f has 71 lines'],
+    [
+      'a long function in SQL',
+      'src/stores/postgres/sql/a.ts',
+      `const a = (s) => \`\ncreate function \${s}.f() returns void language sql as $$\n${lines(69)}$$;\n\`;`,
+      'f has 71 lines',
+    ],
     ['a long method', 'src/core/a.ts', `class A { m() {\n${lines(69)}} }`, 'm has 71 lines'],
     ['a long arrow function', 'src/core/a.ts', `const f = () => {\n${lines(69)}};`, 'f has 71 lines'],
     [

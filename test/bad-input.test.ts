@@ -434,7 +434,7 @@ describe.each(Object.entries(groups))('refused: %s', (_group, rows) => {
     // One queue for all of them: nothing that is refused may leave a trace for the next.
     let queue: Queue;
     beforeAll(async () => {
-      queue = closedAfterwards(await open(on.url(afterAll)), afterAll);
+      queue = closedAfterwards(await open(await on.url(afterAll)), afterAll);
       await queue.enqueue('mail', 'already here', { delay: '1h' });
     });
     it.each(cases)('row $row: $what is $code', async ({ code, call, says }) => {
@@ -476,7 +476,7 @@ describe('refused: the cleanup options of open', () => {
       ['an unknown name', { maxStoredJob: 5 }, 'UNKNOWN_OPTION'],
       ['a list', [], 'UNKNOWN_OPTION'],
     ] as const)('row 25: %s', async (_what, cleanup, code) => {
-      await expectCode(code, () => open(on.url(), { cleanup: cleanup as never }));
+      await expectCode(code, async () => open(await on.url(), { cleanup: cleanup as never }));
     });
   });
 });

@@ -222,7 +222,7 @@ describe('enqueue: each option shows on the job', () => {
 
     it('the clock given to open is the one that createdAt is read from', async () => {
       const at = new Date('2031-05-06T07:08:09.123Z');
-      const queue = closedAfterwards(await open(on.url(), { clock: { now: () => at } }));
+      const queue = closedAfterwards(await open(await on.url(), { clock: { now: () => at } }));
       const { id } = await queue.enqueue('mail', null, { delay: '1s' });
       const job = await queue.get(id);
       expect(job?.createdAt).toEqual(at);

@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest';
 import type { Ending } from '../src/core/ending.js';
 import { fail, type JobEvent, snooze } from '../src/index.js';
 import { expectNothingLeft } from '../src/testing/index.js';
+import { healthOf } from './support.js';
 import {
   bench,
   type Bench,
@@ -256,7 +257,9 @@ describe.each(engines)('safety on %s', (engine) => {
     for (let round = 0; round < 6; round++) {
       await Promise.all(Array.from({ length: 32 }, (_, n) => set(n)));
       await on.clock.advance('5s');
-      expect((await on.queue.find({ type: 'lastout.schedule' })).items).toHaveLength(1);
+      // Those that it replaced, where two were set at once, are over.
+      const live = await on.queue.find({ type: 'lastout.schedule', state: ['pending', 'processing'] });
+      expect(live.items).toHaveLength(1);
       if (round === 3) await on.queue.remove({ type: 'beat' });
     }
     const ticks = (await on.queue.find({ type: 'beat' })).items.map(({ metadata }) => metadata.tick);
@@ -395,6 +398,7 @@ describe.each(engines)('safety on %s', (engine) => {
     const other = await on.another();
     const seen: JobEvent[] = [];
     on.queue.on('created', (event) => seen.push(event));
+    await on.clock.settle(); // it reads from here on
     const accepted: string[] = [];
     const send = async (queue: Bench['queue'], input: number): Promise<number | null> => {
       try {
@@ -608,17 +612,17 @@ describe.each(engines)('liveness on %s', (engine) => {
       on.wire.before[verb] = () => Promise.reject(new Error(`${verb} is broken`));
       await on.clock.advance(20_000);
       if (verb === 'claim' || verb === 'settle') {
-        expect(await on.queue.health()).toMatchObject({ ok: false, warnings: [{ code: 'WORKER_FAILING' }] });
+        expect(await healthOf(on.queue)).toMatchObject({ ok: false, warnings: [{ code: 'WORKER_FAILING' }] });
         expect(await stateOf(on.queue, id)).not.toBe('completed');
       }
       delete on.wire.before[verb];
       await on.clock.advance(5_000);
       expect(await stateOf(on.queue, id)).toBe('completed');
-      expect((await on.queue.health()).ok).toBe(true);
+      expect((await healthOf(on.queue)).ok).toBe(true);
     }
     on.wire.down = true;
     await on.clock.advance(60_000);
-    expect(await on.queue.health()).toMatchObject({ ok: false });
+    expect(await healthOf(on.queue)).toMatchObject({ ok: false });
     const warned = on.logs.filter(({ level }) => level === 'warn').length;
     expect(warned).toBeLessThan(10);
     on.wire.down = false;

@@ -1,6 +1,8 @@
 // Opening: which stores there are, what is refused and why, and what queues on one store share.
 import { stat } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
+import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { type Code, defineJob, handle, memoryStore, open } from '../src/index.js';
 import { closedAfterwards, eachStore, expectCode, temporaryFolder } from './support.js';
@@ -41,8 +43,7 @@ describe('open: which store', () => {
     'sqlite:',
     'sqlite',
     'mysql://localhost/jobs',
-    'postgres://localhost/jobs',
-    'redis://localhost',
+    'reddis://localhost',
     ':memory:',
     '\0',
   ])('%j is refused, and the message says what is allowed', async (url) => {
@@ -68,6 +69,54 @@ describe('open: which store', () => {
       await expect(stat(file)).rejects.toThrow('ENOENT');
     },
   );
+
+  it.each([
+    'postgres:jobs',
+    'postgres://me:geheim@localhost:99999/jobs',
+    'postgres://me:gehe#im@localhost/jobs',
+    'postgres://me:geheim@localhost/jo%bs',
+    'postgres://me:geheim@localhost/jobs?sslmod=require',
+  ])('%j is refused without repeating its password', async (url) => {
+    const { message, cause } = await expectCode('INVALID_URL', () => open(url));
+    expect(message).toContain('postgres://USER:PASSWORD@HOST:5432/DATABASE');
+    expect(message).not.toMatch(/gehe/);
+    expect(cause).toBeUndefined();
+  });
+
+  it('a PostgreSQL that does not answer is named by its host and port, without the password', async () => {
+    const port = await unusedPort();
+    const url = `postgres://me:geheim@127.0.0.1:${port}/jobs`;
+    const refusal = await expectCode('STORE_UNAVAILABLE', () => open(url));
+    expect(refusal.message).toContain(`"jobs" at 127.0.0.1:${port}`);
+    expect(inspect(refusal, { depth: 9, showHidden: true })).not.toContain('geheim');
+  });
+
+  it.each([
+    'redis:geheim@localhost',
+    'redis:/me:geheim@localhost',
+    'redis://me:geheim@localhost:99999',
+    'redis://me:gehe#im@localhost',
+    'redis://me:geheim@localhost/jobs',
+    'redis://me:geheim@localhost/0?family=6',
+  ])('%j is refused without repeating its password', async (url) => {
+    const { message, cause } = await expectCode('INVALID_URL', () => open(url));
+    expect(message).toMatch(/redis:\/\/USER:PASSWORD@HOST:6379\/DATABASE|redisStore\({ options }\)/);
+    expect(message).not.toMatch(/gehe/);
+    expect(cause).toBeUndefined();
+  });
+
+  it('a slip in the scheme does not show the password', async () => {
+    const { message } = await expectCode('INVALID_URL', () => open('Redis://me:geheim@localhost/jobs'));
+    expect(message).toContain('Redis://');
+    expect(message).not.toContain('geheim');
+  });
+
+  it('a Redis that does not answer is named by its host and port, without the password', async () => {
+    const port = await unusedPort();
+    const refusal = await expectCode('STORE_UNAVAILABLE', () => open(`redis://me:geheim@127.0.0.1:${port}`));
+    expect(refusal.message).toContain(`Redis at 127.0.0.1:${port}`);
+    expect(inspect(refusal, { depth: 9, showHidden: true })).not.toContain('geheim');
+  });
 
   it('a file in a folder that does not exist is refused, naming the folder', async () => {
     const folder = join(temporaryFolder(), 'nowhere');
@@ -266,3 +315,12 @@ describe('work: what it takes', () => {
     await expectCode(code, () => queue.work(types as never));
   });
 });
+
+/** Of a server that is gone. */
+async function unusedPort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => void server.close(resolve));
+  return port;
+}

@@ -1,6 +1,7 @@
 /** What a handler is given, what it may say, and what becomes of its job. */
 import { describe, expect, it } from 'vitest';
 import { cancel, fail, type Job, snooze } from '../src/index.js';
+import { healthOf } from './support.js';
 import {
   bench,
   type Bench,
@@ -529,14 +530,14 @@ describe.each(engines)('timeouts on %s', (engine) => {
     expect(worker.running).toEqual([next.id]);
     expect(warnings(on.logs)).toEqual(['Handler ignores its abort signal']);
     expect(on.logs.find(({ level }) => level === 'warn')!.fields).toMatchObject({ id: stuck.id, type: 'ignores' });
-    const { ok, warnings: told } = await on.queue.health();
+    const { ok, warnings: told } = await healthOf(on.queue);
     expect(ok).toBe(true);
     expect(told).toEqual([{ code: 'STUCK_HANDLER', message: expect.stringContaining(stuck.id) }]);
 
     held.end(stuck.id, 'too late');
     await until(on.clock, () => on.logs.some(({ message }) => message === 'Late result refused'));
     expect(await on.queue.get(stuck.id)).toMatchObject({ state: 'failed', result: null, error: { code: 'TIMEOUT' } });
-    expect((await on.queue.health()).warnings).toEqual([]);
+    expect((await healthOf(on.queue)).warnings).toEqual([]);
     held.end(next.id, 'in time');
     expect(await finished(on, next.id)).toMatchObject({ state: 'completed' });
   });
@@ -576,7 +577,7 @@ describe.each(engines)('timeouts on %s', (engine) => {
     expect(ran).toEqual(['stuck']);
     expect(await on.queue.get(stuck.id)).toMatchObject({ state: 'processing', stalls: 0, attempts: 1 });
     expect(await stateOf(on.queue, behind.id)).toBe('pending');
-    const told = [...(await on.queue.health()).warnings, ...(await other.queue.health()).warnings];
+    const told = [...(await healthOf(on.queue)).warnings, ...(await healthOf(other.queue)).warnings];
     expect(told).toEqual([{ code: 'STUCK_HANDLER', message: expect.stringContaining(stuck.id) }]);
     expect(warnings([...on.logs, ...other.logs])).toEqual([
       'Handler ignores its abort signal and holds its exclusive key',
@@ -585,6 +586,6 @@ describe.each(engines)('timeouts on %s', (engine) => {
     expect(await finished(on, stuck.id)).toMatchObject({ state: 'failed', error: { code: 'TIMEOUT' } });
     await on.clock.advance(1_000);
     expect(await finished(on, behind.id)).toMatchObject({ state: 'completed', result: 'ran' });
-    expect((await on.queue.health()).warnings).toEqual([]);
+    expect((await healthOf(on.queue)).warnings).toEqual([]);
   });
 });

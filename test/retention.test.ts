@@ -9,9 +9,9 @@ const hour = 3_600_000;
 const day = 24 * hour;
 
 /** A queue whose clock is set by hand; timers run by the real one, so only what a test starts is swept. */
-async function byHand(on: OnStore, options: OpenOptions = {}, where: string | StoreFactory = on.url()) {
+async function byHand(on: OnStore, options: OpenOptions = {}, where?: string | StoreFactory) {
   const clock = { at: t0, now: () => new Date(clock.at) };
-  const queue = closedAfterwards(await open(where, { ...options, clock }));
+  const queue = closedAfterwards(await open(where ?? (await on.url()), { ...options, clock }));
   await queue.stopPeriodicCleanup();
   return { queue, clock };
 }

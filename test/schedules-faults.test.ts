@@ -1,13 +1,12 @@
 // Schedules among processes that cannot read them, codecs that fail, crashes and clocks that were wrong.
-import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { SettleRequest, StoreFactory } from '../src/core/store.js';
-import { type Codec, LastoutError, memoryStore, open, type OpenOptions, type Queue } from '../src/index.js';
-import { sqliteStore } from '../src/stores/sqlite/index.js';
+import { type Codec, LastoutError, open, type OpenOptions, type Queue } from '../src/index.js';
 import { type FakeClock, fakeClock } from '../src/testing/index.js';
 import { createSystem } from '../src/system.js';
 import { aesGcm, newKey } from './codec/aes.js';
-import { closeUnder, eachStore, recordingLogger, tapped, temporaryFolder } from './support.js';
+import { engines, processesOn } from './engines.js';
+import { closeUnder, eachStore, recordingLogger, tapped } from './support.js';
 
 const hour = 3_600_000;
 const codec = aesGcm({ k1: newKey() });
@@ -23,6 +22,7 @@ const offBy = (clock: FakeClock, ms: () => number) => ({
   now: () => new Date(clock.now().getTime() + ms()),
   monotonic: () => clock.monotonic(),
   timer: (delay: number, callback: () => void) => clock.timer(delay, callback),
+  awaiting: clock.awaiting,
 });
 
 const nextOf = async (queue: Queue): Promise<Date> => (await queue.schedules())[0]!.next;
@@ -46,23 +46,15 @@ const request = {
 const cannotFire = 'A schedule cannot be fired; it is tried again';
 
 describe('a process that cannot read a schedule', () => {
-  const stores: Record<string, () => () => StoreFactory> = {
-    'one memory store': () => {
-      const shared = memoryStore();
-      return () => shared;
-    },
-    'one SQLite file': () => {
-      const file = join(temporaryFolder(), 'jobs.db');
-      return () => sqliteStore({ file }, { synchronous: 'normal' });
-    },
-  };
   /** One whose clock is ahead meets every tick first. */
   const readers: readonly (readonly [who: string, options: OpenOptions, aheadMs: number])[] = [
     ['without the codec', {}, 0],
     ['without the codec and ahead', {}, 6_000],
     ['with another key and ahead', { codec: aesGcm({ k0: newKey() }) }, 6_000],
   ];
-  for (const [where, make] of Object.entries(stores)) {
+  for (const engine of engines) {
+    const make = () => processesOn(engine);
+    const where = `one store of ${engine}`;
     for (const [who, options, aheadMs] of readers) {
       it.each(['once', 'skip', 'all'] as const)(
         `${who}, on ${where}, leaves every tick to those that can (missed: %s)`,

@@ -1,18 +1,16 @@
 // Schedules against an oracle that knows nothing but arithmetic: random sequences of setting, changing, removing, pausing,
 // nobody being there, and time going by. After each act the jobs of all ticks and the list of schedules are compared.
 // A failure prints its seed and path; LASTOUT_SEED, LASTOUT_PATH run it again, LASTOUT_RUNS runs more.
-import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { StoreFactory } from '../src/core/store.js';
-import { memoryStore, open, type Queue } from '../src/index.js';
-import { sqliteStore } from '../src/stores/sqlite/index.js';
+import { open, type Queue } from '../src/index.js';
 import { type FakeClock, fakeClock } from '../src/testing/index.js';
-import { closeUnder, temporaryFolder } from './support.js';
+import { engines, type EngineName, withStore } from './engines.js';
+import { closeUnder } from './support.js';
 
 const seed = Number(process.env.LASTOUT_SEED ?? 20_300_102);
 const path = process.env.LASTOUT_PATH;
-const runs = (usual: number): number => Number(process.env.LASTOUT_RUNS ?? usual);
 
 const second = 1_000;
 const minute = 60 * second;
@@ -207,41 +205,36 @@ async function closeIn(world: World): Promise<void> {
   world.oracle.up = world.queues.length;
 }
 
-async function agree(create: () => StoreFactory, numRuns: number): Promise<void> {
+async function agree(engine: EngineName): Promise<void> {
+  const numRuns = Number(process.env.LASTOUT_RUNS ?? (engine === 'memory' ? 200 : 50));
   let sequences = 0;
   let ticks = 0;
   const sequence = fc.array(acts, { minLength: 3, maxLength: 15, size: 'max' });
   await fc.assert(
-    fc.asyncProperty(sequence, async (list) => {
-      const world: World = { factory: create(), clock: fakeClock(), queues: [], oracle: new Oracle() };
-      await openIn(world);
-      try {
-        for (const one of list) {
-          await one.run(world);
+    fc.asyncProperty(sequence, (list) =>
+      withStore(engine, async (connect) => {
+        const world: World = { factory: connect(), clock: fakeClock(), queues: [], oracle: new Oracle() };
+        await openIn(world);
+        try {
+          for (const one of list) {
+            await one.run(world);
+            await compare(world);
+          }
+          if (world.queues.length === 0) await openIn(world);
           await compare(world);
+        } finally {
+          for (const queue of world.queues) await closeUnder(world.clock, queue);
         }
-        if (world.queues.length === 0) await openIn(world);
-        await compare(world);
-      } finally {
-        for (const queue of world.queues) await closeUnder(world.clock, queue);
-      }
-      sequences += 1;
-      ticks += world.oracle.ticks.length;
-    }),
+        sequences += 1;
+        ticks += world.oracle.ticks.length;
+      }),
+    ),
     { seed, numRuns, ...(path !== undefined && { path }) },
   );
-  console.log(`schedules: ${sequences} sequences with ${ticks} ticks, seed ${seed}`);
+  console.log(`schedules on ${engine}: ${sequences} sequences with ${ticks} ticks, seed ${seed}`);
   expect(ticks).toBeGreaterThan(0);
 }
 
-/** In files, because they outlive the last one who leaves. */
-function sqliteFiles(): () => StoreFactory {
-  const folder = temporaryFolder();
-  let n = 0;
-  return () => sqliteStore({ file: join(folder, `${n++}.db`) }, { synchronous: 'normal' });
-}
-
 describe('schedules do what the oracle says', () => {
-  it('on memory', () => agree(memoryStore, runs(200)), 300_000);
-  it('on sqlite', () => agree(sqliteFiles(), runs(50)), 300_000);
+  it.each(engines)('on %s', { timeout: 300_000 }, agree);
 });

@@ -1,12 +1,12 @@
 // Schedules: one live job each, one job per tick, whoever fires it and whatever goes wrong on the way.
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { SettleRequest, StoreFactory } from '../src/core/store.js';
-import { defineJob, type JobOptions, memoryStore, open, type OpenOptions, type Queue } from '../src/index.js';
-import { sqliteStore } from '../src/stores/sqlite/index.js';
+import { defineJob, type JobOptions, open, type OpenOptions, type Queue } from '../src/index.js';
+import { createSystem } from '../src/system.js';
 import { expectNothingLeft, type FakeClock, fakeClock } from '../src/testing/index.js';
-import { closeUnder, eachStore, expectCode, gate, recordingLogger, tapped, temporaryFolder } from './support.js';
+import { engines, processesOn } from './engines.js';
+import { closeUnder, eachStore, expectCode, gate, recordingLogger, tapped } from './support.js';
 
 const t0 = Date.parse('2030-01-01T00:00:00Z');
 const minute = 60_000;
@@ -38,6 +38,7 @@ async function twoMachines(factory: () => StoreFactory, offMs: number, options: 
     now: () => new Date(clock.now().getTime() + offMs),
     monotonic: () => clock.monotonic(),
     timer: (ms: number, callback: () => void) => clock.timer(ms, callback),
+    awaiting: clock.awaiting,
   };
   const [first, second] = [
     await open(factory(), { ...options, clock }),
@@ -179,7 +180,7 @@ describe('a schedule', () => {
         queues[n % 2]!.schedule('nightly', 'report', null, { cron: '* * * * *', timeZone: 'Europe/Berlin' }),
       );
       await Promise.all(calls);
-      const { items } = await queues[0].find({ type: 'lastout.schedule' });
+      const { items } = await queues[0].find({ type: 'lastout.schedule', state: ['pending', 'processing'] });
       expect(items).toHaveLength(1);
       await clock.advance('3m');
       expect(await ticksOf(queues[0])).toEqual([1, 2, 3].map(atMinute));
@@ -196,7 +197,7 @@ describe('a schedule', () => {
 
     it('reads cron in its time zone, over both changes of the clocks', async () => {
       const clock = fakeClock(new Date('2030-03-30T12:00:00Z'));
-      const queue = await open(on.url(), { clock });
+      const queue = await open(await on.url(), { clock });
       onTestFinished(() => closeUnder(clock, queue));
       await queue.stopPeriodicCleanup();
       await queue.schedule('a', 'report', null, { cron: '30 2 * * *', timeZone: 'Europe/Berlin' });
@@ -208,7 +209,7 @@ describe('a schedule', () => {
 
     it('ends by itself where no tick is to come', async () => {
       const clock = fakeClock(new Date('2999-12-31T22:00:00Z'));
-      const queue = await open(on.url(), { clock });
+      const queue = await open(await on.url(), { clock });
       onTestFinished(() => closeUnder(clock, queue));
       await queue.schedule('last', 'report', null, { cron: '0 23 31 12 *' });
       await clock.advance('1h');
@@ -461,18 +462,9 @@ describe('missed ticks', () => {
 });
 
 describe('two processes', () => {
-  const stores = {
-    'one memory store': () => {
-      const shared = memoryStore();
-      return () => shared;
-    },
-    'one SQLite file': () => {
-      const file = join(temporaryFolder(), 'jobs.db');
-      return () => sqliteStore({ file }, { synchronous: 'normal' });
-    },
-  };
-
-  for (const [where, make] of Object.entries(stores)) {
+  for (const engine of engines) {
+    const make = () => processesOn(engine);
+    const where = `one store of ${engine}`;
     for (const off of ['10m', '-10m'] as const) {
       const offMs = off === '10m' ? 600_000 : -600_000;
       it.each(['skip', 'once', 'all'] as const)(
@@ -622,7 +614,7 @@ describe('a store that fails', () => {
       const { queue, clock } = await on.still({ logger }, shared);
       await queue.schedule('a', 'report', null, { every: '1m' });
       const store = await shared.open({
-        system: { now: () => clock.now().getTime() } as never,
+        system: createSystem(clock),
         namespace: 'lastout',
         maxStoredJobs: Number.POSITIVE_INFINITY,
       });

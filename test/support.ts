@@ -1,22 +1,18 @@
 // What the tests of the producer's side and of reading share: every rule is held on every store.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { describe, expect, onTestFinished } from 'vitest';
 import type { StoreFactory } from '../src/core/store.js';
-import { type Code, LastoutError, memoryStore, open, type OpenOptions, type Queue } from '../src/index.js';
-import { sqliteStore } from '../src/stores/sqlite/index.js';
+import { type Code, type Health, LastoutError, open, type OpenOptions, type Queue } from '../src/index.js';
 import { type FakeClock, fakeClock } from '../src/testing/index.js';
 
+import { type Afterwards, emptyStore, engines, type EngineName, newStore } from './engines.js';
+
+export { temporaryFolder } from './engines.js';
 export { tapped } from './tapped.js';
 
-/** Registers what is to be done at the end: of the test, or with `afterAll` of a group. */
-type Afterwards = (undo: () => void | Promise<void>) => void;
-
 export interface OnStore {
-  readonly engine: 'memory' | 'sqlite';
-  /** The URL of a new, empty store; its file goes after the test. */
-  url(afterwards?: Afterwards): string;
+  readonly engine: EngineName;
+  /** The URL of a new, empty store, which goes after the test. */
+  url(afterwards?: Afterwards): Promise<string>;
   /** A new, empty store that several queues may share. */
   factory(): StoreFactory;
   /** A queue on a new store, by the real clock; closed after the test. */
@@ -27,38 +23,23 @@ export interface OnStore {
 
 /** Declares the same tests once per store. */
 export function eachStore(declare: (on: OnStore) => void): void {
-  describe('on memory', () => declare(onStore('memory', () => 'memory:', memoryStore)));
-  describe('on sqlite', () =>
-    declare(
-      onStore(
-        'sqlite',
-        // What these tests check does not depend on the fsync, and they are many.
-        (afterwards) => `sqlite:${join(temporaryFolder(afterwards), 'jobs.db')}?synchronous=normal`,
-        () => sqliteStore({ file: join(temporaryFolder(), 'jobs.db') }, { synchronous: 'normal' }),
-      ),
-    ));
+  for (const engine of engines) describe(`on ${engine}`, () => declare(onStore(engine)));
 }
 
-function onStore(engine: OnStore['engine'], url: OnStore['url'], factory: () => StoreFactory): OnStore {
+function onStore(engine: EngineName): OnStore {
+  const url: OnStore['url'] = async (afterwards) => (await emptyStore[engine](afterwards)).url;
   return {
     engine,
     url,
-    factory,
-    open: async (options) => closedAfterwards(await open(url(), options)),
-    async still(options = {}, where = url()) {
+    factory: () => newStore(engine),
+    open: async (options) => closedAfterwards(await open(await url(), options)),
+    async still(options = {}, where) {
       const clock = fakeClock();
-      const queue = await open(where, { ...options, clock });
+      const queue = await open(where ?? (await url()), { ...options, clock });
       onTestFinished(() => closeUnder(clock, queue));
       return { queue, clock };
     },
   };
-}
-
-/** A folder of its own, removed after the test. */
-export function temporaryFolder(afterwards: Afterwards = onTestFinished): string {
-  const folder = mkdtempSync(join(tmpdir(), 'lastout-'));
-  afterwards(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
 }
 
 export function closedAfterwards(queue: Queue, afterwards: Afterwards = onTestFinished): Queue {
@@ -74,6 +55,12 @@ export async function closeUnder(clock: FakeClock, queue: Queue): Promise<void> 
   });
   while (!closed) await clock.advance(100);
   await closing;
+}
+
+/** The PostgreSQL of most tests is quick because it does not sync, and rightly says so: that is not what they look at. */
+export async function healthOf(queue: Queue): Promise<Health> {
+  const { warnings, ...rest } = await queue.health();
+  return { ...rest, warnings: warnings.filter(({ code }) => code !== 'FSYNC_OFF') };
 }
 
 export interface LoggedLine {

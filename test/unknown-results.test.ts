@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { noFilter } from '../src/core/store.js';
 import { defineJob } from '../src/index.js';
-import { bench, engines, forever, gate, passing } from './worker-support.js';
+import { bench, engines, forever, gate, passing, warnings } from './worker-support.js';
 
 const lost = (): never => {
   throw new Error('connection reset');
@@ -186,6 +186,30 @@ describe.each(engines)('on %s', (engine) => {
       expect(report).toEqual({ finished: 0, handedBack: [id], abandoned: [] });
       expect(await on.queue.get(id)).toMatchObject({ state: 'pending', attempts: 0, stalls: 0 });
     });
+  });
+
+  it('an ending that outlasted an outage is all that the worker says about its job', async () => {
+    await using on = await bench(engine);
+    const [began, end] = [gate(), gate()];
+    const mail = defineJob('mail', {
+      async run() {
+        began.open();
+        await end.passed;
+      },
+    });
+    const { id } = await on.queue.enqueue(mail, 1);
+    await on.queue.work([mail], { concurrency: 2, lease: '1s' });
+    await began.passed;
+    on.wire.down = true;
+    end.open();
+    // Longer than its lease: by its own clock the worker has lost the job, which nobody else can have taken meanwhile.
+    await on.clock.advance(3_000);
+    on.wire.down = false;
+    await on.clock.advance(20_000);
+    const said = on.wire.of('settle').flatMap(({ request, reply }) => (reply ? request.settlements : []));
+    expect(said).toMatchObject([{ id, ending: { kind: 'complete' } }]);
+    expect(await on.queue.get(id)).toMatchObject({ state: 'completed', attempts: 1, stalls: 0 });
+    expect(warnings(on.logs)).not.toContain('Late result refused');
   });
 
   it('a settlement whose reply is lost is sent again and counts once', async () => {

@@ -6,22 +6,13 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { ClaimRequest, Store, StoreContext, StoreFactory } from '../src/core/store.js';
-import {
-  type Context,
-  defineJob,
-  type JobType,
-  memoryStore,
-  open,
-  type OpenOptions,
-  type Queue,
-} from '../src/index.js';
-import { sqliteStore } from '../src/stores/sqlite/index.js';
+import { type Context, defineJob, type JobType, open, type OpenOptions, type Queue } from '../src/index.js';
 import { createSystem } from '../src/system.js';
 import { type FakeClock, fakeClock } from '../src/testing/index.js';
+import { emptyStore, type EngineName } from './engines.js';
 import { verbs } from './verbs.js';
 
-export const engines = ['memory', 'sqlite'] as const;
-export type EngineName = (typeof engines)[number];
+export { engines, type EngineName } from './engines.js';
 
 export type Verb = (typeof verbs)[number];
 
@@ -60,9 +51,7 @@ export interface Side {
 export interface Bench extends Side, AsyncDisposable {
   readonly clock: FakeClock;
   readonly engine: EngineName;
-  /** The SQLite file, for child processes and further connections. */
-  readonly file: string;
-  /** One more queue on the same jobs, as another process would have it: on SQLite by its own connection. */
+  /** One more queue on the same jobs, as another process would have it: by its own connection. */
   another(options?: OpenOptions): Promise<Side>;
   /** The store itself, to claim and settle by hand. */
   readonly store: Store;
@@ -71,11 +60,7 @@ export interface Bench extends Side, AsyncDisposable {
 export async function bench(engine: EngineName, options: OpenOptions & { deaf?: boolean } = {}): Promise<Bench> {
   const { deaf = false, ...openOptions } = options;
   const clock = fakeClock();
-  const folder = await mkdtemp(join(tmpdir(), 'lastout-'));
-  const file = join(folder, 'jobs.db');
-  const inMemory = memoryStore();
-  const connect = (): StoreFactory =>
-    engine === 'memory' ? inMemory : sqliteStore({ file }, { synchronous: 'normal' });
+  const { connect } = await emptyStore[engine]();
   const sides: Side[] = [];
 
   async function side(given: OpenOptions): Promise<Side> {
@@ -96,7 +81,6 @@ export async function bench(engine: EngineName, options: OpenOptions & { deaf?: 
     ...first,
     clock,
     engine,
-    file,
     store,
     another: (given = {}) => side({ cleanup: { maxStoredJobs: Number.POSITIVE_INFINITY }, ...given }),
     async [Symbol.asyncDispose]() {
@@ -109,7 +93,6 @@ export async function bench(engine: EngineName, options: OpenOptions & { deaf?: 
         await passing(clock, queue.close({ grace: 0 }));
       }
       await store.close();
-      await rm(folder, { recursive: true, force: true });
     },
   };
 }

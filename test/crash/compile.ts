@@ -1,11 +1,23 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
+// Inside the repository, so that the drivers are found.
+const home = join(root, '.cache', 'programs');
 
-export interface Programs extends Disposable {
+export interface Programs {
   readonly worker: string;
   readonly producer: string;
   readonly caller: string;
@@ -14,30 +26,46 @@ export interface Programs extends Disposable {
 
 /**
  * The programs of this folder and the library as plain JavaScript. A test that starts a hundred processes on two cores
- * would otherwise spend most of its time on translating the same sources again and again.
+ * would otherwise spend most of its time on translating the same sources again and again. They are kept for the next
+ * test that finds the sources unchanged.
  */
 export function compilePrograms(): Programs {
-  const cache = join(root, '.cache');
-  mkdirSync(cache, { recursive: true });
-  // Inside the repository, so that the driver is found.
-  const folder = mkdtempSync(join(cache, 'crash-'));
+  const sources = new Map<string, string>();
   for (const from of ['src', 'test/crash']) {
-    for (const path of readdirSync(join(root, from), { recursive: true, encoding: 'utf8' })) {
+    for (const path of readdirSync(join(root, from), { recursive: true, encoding: 'utf8' }).sort()) {
       if (!path.endsWith('.ts') || path.endsWith('.test.ts')) continue;
-      const { outputText } = ts.transpileModule(readFileSync(join(root, from, path), 'utf8'), {
-        compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext, verbatimModuleSyntax: true },
-      });
-      const target = join(folder, from, path.replace(/\.ts$/, '.js'));
-      mkdirSync(dirname(target), { recursive: true });
-      writeFileSync(target, outputText);
+      sources.set(join(from, path), readFileSync(join(root, from, path), 'utf8'));
     }
   }
+  const hash = createHash('sha256');
+  for (const [path, text] of sources) hash.update(`${path}\0${text}\0`);
+  const folder = join(home, hash.digest('hex').slice(0, 16));
+  if (!existsSync(folder)) translate(sources, folder);
   const program = (name: string): string => join(folder, 'test/crash', `${name}.js`);
   return {
     worker: program('worker'),
     producer: program('producer'),
     caller: program('caller'),
     limited: program('limited'),
-    [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),
   };
+}
+
+function translate(sources: ReadonlyMap<string, string>, folder: string): void {
+  mkdirSync(home, { recursive: true });
+  // Written aside and then moved: others may be about to use it, or to make it, too.
+  const aside = mkdtempSync(`${folder}.`);
+  for (const [path, text] of sources) {
+    const { outputText } = ts.transpileModule(text, {
+      compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext, verbatimModuleSyntax: true },
+    });
+    const target = join(aside, path.replace(/\.ts$/, '.js'));
+    mkdirSync(dirname(target), { recursive: true });
+    writeFileSync(target, outputText);
+  }
+  try {
+    renameSync(aside, folder);
+  } catch (error) {
+    rmSync(aside, { recursive: true, force: true });
+    if (!existsSync(folder)) throw error;
+  }
 }

@@ -2,7 +2,8 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { loadDriver, prepare, single, type SqliteDatabase, type Statement } from '../../src/stores/sqlite/driver.js';
+import type { Store } from '../../src/core/store.js';
+import type { Code } from '../../src/index.js';
 import type { Programs } from './compile.js';
 import { instant, type Ledger, openLedger } from './ledger.js';
 import { type Seeded, seeded } from './seeded.js';
@@ -20,49 +21,51 @@ export interface Member {
 
 export interface FleetOptions {
   readonly programs: Programs;
+  /** For the ledgers. */
   readonly folder: string;
+  readonly url: string;
+  /** The same store, in this process. */
+  readonly store: Store;
   readonly seed: number;
   /** Jobs of this fleet kill their own workers; that is a kill like any other. */
   readonly selfKills?: boolean;
 }
 
 export class Fleet implements Disposable {
-  readonly file: string;
   readonly ledgers: string;
   readonly members: Member[] = [];
   /** Processes that ended on their own, and not well. */
   readonly crashes: string[] = [];
   readonly random: Seeded;
+  readonly #url: string;
+  readonly #store: Store;
   readonly #ledger: Ledger;
   readonly #programs: Programs;
   readonly #selfKills: boolean;
-  #db: SqliteDatabase | null = null;
 
-  constructor({ programs, folder, seed, selfKills = false }: FleetOptions) {
-    this.file = join(folder, 'jobs.db');
+  constructor({ programs, folder, url, store, seed, selfKills = false }: FleetOptions) {
     this.ledgers = join(folder, 'ledgers');
     mkdirSync(this.ledgers);
     this.#ledger = openLedger(this.ledgers, 'fleet');
     this.#programs = programs;
     this.random = seeded(seed);
+    this.#url = url;
+    this.#store = store;
     this.#selfKills = selfKills;
   }
 
-  get url(): string {
-    return `sqlite:${this.file}`;
+  startWorker(order: WorkerOrder, url = this.#url): Member {
+    return this.#start('worker', url, order, JSON.stringify(order));
   }
 
-  startWorker(order: WorkerOrder): Member {
-    return this.#start('worker', order, JSON.stringify(order));
+  /** `tolerates`: codes of refusals that it may meet. */
+  startProducer(url = this.#url, tolerates: readonly Code[] = []): Member {
+    return this.#start('producer', url, null, String(this.random.below(1_000_000)), ...tolerates);
   }
 
-  startProducer(): Member {
-    return this.#start('producer', null, String(this.random.below(1_000_000)));
-  }
-
-  #start(program: 'worker' | 'producer', order: WorkerOrder | null, ...rest: string[]): Member {
+  #start(program: 'worker' | 'producer', url: string, order: WorkerOrder | null, ...rest: string[]): Member {
     const name = `${program}-${this.members.length + 1}`;
-    const child = fork(this.#programs[program], [this.url, this.ledgers, name, ...rest], { execArgv: [] });
+    const child = fork(this.#programs[program], [url, this.ledgers, name, ...rest], { execArgv: [] });
     const member: Member = {
       name,
       child,
@@ -106,14 +109,13 @@ export class Fleet implements Disposable {
    */
   async stopPastLease(member: Member): Promise<boolean> {
     member.state = 'stopped'; // before anything is awaited: nobody else may choose it now
-    const db = await this.#reading();
-    const claims = prepare(db, 'select count(*) from lastout_claims where owner = ?');
+    const holds = async (): Promise<boolean> =>
+      (await this.#store.read({ log: 'claims', owner: member.owner! })).some(({ ids }) => ids.length > 0);
     const from = instant();
     member.child.kill('SIGSTOP');
     // The signal is delivered when the process next runs; until then it may still settle.
     await pause(20);
-    const held = countOf(claims, member.owner!) > 0;
-    const lapsed = held && (await this.#lapse(db, () => countOf(claims, member.owner!) === 0));
+    const lapsed = (await holds()) && (await this.#lapse(async () => !(await holds())));
     if (lapsed) this.#ledger.write({ line: 'stop', name: member.name, at: from });
     if (lapsed) this.#ledger.write({ line: 'resume', name: member.name, at: instant() });
     member.child.kill('SIGCONT');
@@ -121,24 +123,22 @@ export class Fleet implements Disposable {
     return lapsed;
   }
 
-  async #lapse(db: SqliteDatabase, isOver: () => boolean): Promise<boolean> {
+  async #lapse(isOver: () => Promise<boolean>): Promise<boolean> {
     const haltMs = 500;
-    let version = single(db, 'pragma data_version');
+    let cursor = await this.#lastEvent();
     let movedAt = performance.now();
-    while (!isOver()) {
+    while (!(await isOver())) {
       await pause(20);
-      const now = single(db, 'pragma data_version');
-      if (now !== version) movedAt = performance.now();
+      const now = await this.#lastEvent();
+      if (now !== cursor) movedAt = performance.now();
       else if (performance.now() - movedAt > haltMs) return false;
-      version = now;
+      cursor = now;
     }
     return true;
   }
 
-  async #reading(): Promise<SqliteDatabase> {
-    const { DatabaseSync } = await loadDriver();
-    this.#db ??= new DatabaseSync(this.file);
-    return this.#db;
+  async #lastEvent(): Promise<string> {
+    return (await this.#store.read({ log: 'events', after: null, limit: 1 })).cursor;
   }
 
   /** Asks them to close, and waits until they have. */
@@ -153,12 +153,7 @@ export class Fleet implements Disposable {
       member.state = 'killed';
       member.child.kill('SIGKILL');
     }
-    this.#db?.close();
   }
-}
-
-function countOf(statement: Statement, owner: string): number {
-  return Number(statement.get(owner)![0]);
 }
 
 export function pause(ms: number): Promise<void> {

@@ -22,6 +22,8 @@ export const skipped = defineJob<KeyedWork>('skipped', {
 });
 /** So short that workers claim it ahead. */
 export const quick = defineJob<Work>('quick', {});
+/** Blocks the event loop of its first worker past its lease. */
+export const blocking = defineJob<Work>('blocking', {});
 /** Kills its own worker. */
 export const poison = defineJob<Work>('poison', {});
 

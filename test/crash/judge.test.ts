@@ -87,10 +87,24 @@ test('a sound run has no faults, and its kills, stops, refusals and repeated run
     runs: 7,
     kills: 1,
     stops: 1,
+    blocks: 0,
     refused: 1,
     starved: 0,
     duplicates: 2,
   });
+});
+
+test('a refused run of a worker whose event loop was blocked is not put down to the machine', () => {
+  const two: Lines = [
+    worker,
+    start('c', 3, 30),
+    { line: 'block', name: 'two', at: 40 },
+    { line: 'unblock', name: 'two', at: 1_900 },
+    end('c', 3, 2_000),
+    refused('c', 3, 2_001),
+  ];
+  const evidence = withPlanted({ two, fleet: [{ line: 'kill', name: 'one', at: 35 }] });
+  expect(judge(evidence)).toMatchObject({ faults: [], figures: { stops: 0, blocks: 1, refused: 1, starved: 0 } });
 });
 
 test('an acknowledged job that is not in the store is lost', () => {

@@ -32,9 +32,10 @@ export interface Figures {
   readonly runs: number;
   readonly kills: number;
   readonly stops: number;
+  readonly blocks: number;
   /** Runs whose claim was over before their word came. */
   readonly refused: number;
-  /** Of the refused, those of workers that were not stopped meanwhile: the machine gave them no time for a heartbeat. */
+  /** Of the refused, those of workers that were neither stopped nor blocked meanwhile: the machine gave them no time for a heartbeat. */
   readonly starved: number;
   /** Runs that neither completed nor used an attempt. */
   readonly duplicates: number;
@@ -61,6 +62,13 @@ interface Run {
   readonly killed: boolean;
 }
 
+/** A process stood still. */
+interface Pause {
+  readonly name: string;
+  readonly from: number;
+  readonly to: number;
+}
+
 interface Case {
   readonly jobs: ReadonlyMap<string, JudgedJob>;
   readonly acks: readonly (Line & { line: 'acked' })[];
@@ -68,7 +76,8 @@ interface Case {
   /** In the order of their epochs. */
   readonly runsOf: ReadonlyMap<string, readonly Run[]>;
   readonly kills: readonly string[];
-  readonly stops: readonly { readonly name: string; readonly from: number; readonly to: number }[];
+  readonly stops: readonly Pause[];
+  readonly blocks: readonly Pause[];
   readonly mayHold: ReadonlyMap<string, number>;
 }
 
@@ -82,24 +91,29 @@ function prepare({ ledgers, jobs }: Evidence): Case {
   const lines = ledgers.flatMap((ledger) => ledger.lines);
   const kills = lines.flatMap((line) => (line.line === 'kill' ? [line.name] : []));
   const runs = ledgers.flatMap((ledger) => runsIn(ledger, kills.includes(ledger.name)));
-  const resumes = lines.flatMap((line) => (line.line === 'resume' ? [line] : []));
   return {
     jobs: new Map(jobs.map((job) => [job.id, job])),
     acks: lines.filter((line) => line.line === 'acked'),
     runs,
     runsOf: group([...runs].sort((a, b) => a.epoch - b.epoch)),
     kills,
-    stops: lines.flatMap((line) => {
-      if (line.line !== 'stop') return [];
-      const resume = resumes.find(({ name, at }) => name === line.name && at >= line.at);
-      return [{ name: line.name, from: line.at, to: resume?.at ?? Number.POSITIVE_INFINITY }];
-    }),
+    stops: pausesIn(lines, 'stop', 'resume'),
+    blocks: pausesIn(lines, 'block', 'unblock'),
     mayHold: new Map(
       ledgers.flatMap(({ name, lines: own }) =>
         own.flatMap((line): [string, number][] => (line.line === 'worker' ? [[name, line.mayHold]] : [])),
       ),
     ),
   };
+}
+
+function pausesIn(lines: readonly Line[], begin: 'stop' | 'block', end: 'resume' | 'unblock'): Pause[] {
+  const ends = lines.flatMap((line) => (line.line === end ? [line] : []));
+  return lines.flatMap((line) => {
+    if (line.line !== begin) return [];
+    const over = ends.find(({ name, at }) => name === line.name && at >= line.at);
+    return [{ name: line.name, from: line.at, to: over?.at ?? Number.POSITIVE_INFINITY }];
+  });
 }
 
 function runsIn({ name, lines }: ReadLedger, killed: boolean): Run[] {
@@ -273,10 +287,10 @@ function duplicates(found: Case): string[] {
   });
 }
 
-function figuresOf({ jobs, acks, runs, kills, stops }: Case): Figures {
+function figuresOf({ jobs, acks, runs, kills, stops, blocks }: Case): Figures {
   const refused = runs.filter((run) => run.refused);
   const whileStopped = ({ process: name, start, refusedAt }: Run): boolean =>
-    stops.some((stop) => stop.name === name && stop.to > start && stop.from < refusedAt);
+    [...stops, ...blocks].some((stop) => stop.name === name && stop.to > start && stop.from < refusedAt);
   const attempts = [...jobs.values()].reduce((sum, job) => sum + job.attempts, 0);
   return {
     jobs: jobs.size,
@@ -284,6 +298,7 @@ function figuresOf({ jobs, acks, runs, kills, stops }: Case): Figures {
     runs: runs.length,
     kills: kills.length,
     stops: stops.length,
+    blocks: blocks.length,
     refused: refused.length,
     starved: refused.filter((run) => !whileStopped(run)).length,
     duplicates: runs.length - attempts,

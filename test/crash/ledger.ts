@@ -22,8 +22,8 @@ export type Line =
       readonly askedAt: number;
       readonly at: number;
     }
-  /** What was done to a process. */
-  | { readonly line: 'kill' | 'stop' | 'resume'; readonly name: string; readonly at: number };
+  /** What was done to a process; a job that blocks its event loop does so itself. */
+  | { readonly line: 'kill' | 'stop' | 'resume' | 'block' | 'unblock'; readonly name: string; readonly at: number };
 
 export type How = 'value' | 'threw';
 

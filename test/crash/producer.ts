@@ -1,11 +1,11 @@
-// A producer process: node producer.js STORE LEDGERS NAME SEED. It goes on until it is told to close.
-import { open, type Queue } from '../../src/index.js';
+// A producer process: node producer.js STORE LEDGERS NAME SEED [OUTAGES]. It goes on until it is told to close.
+import { LastoutError, open, type Queue } from '../../src/index.js';
 import { flaky, keyed, plain, quick, skipped, slow } from './jobs.js';
 import { instant, openLedger } from './ledger.js';
 import { leaveWithParent } from './parent.js';
 import { seeded } from './seeded.js';
 
-const [store, ledgers, name, seed] = process.argv.slice(2) as [string, string, string, string];
+const [store, ledgers, name, seed, ...codes] = process.argv.slice(2) as [string, string, string, string, ...string[]];
 const random = seeded(Number(seed));
 const ledger = openLedger(ledgers, name);
 /** Enough to keep every worker busy, little enough to be gone soon after the last one. */
@@ -54,8 +54,13 @@ process.once('message', () => {
 });
 process.send!({ owner: null });
 while (!closing) {
-  const { total } = await queue.stats();
-  if (total.pending - total.delayed < backlogMax) await produce(queue);
+  try {
+    const { total } = await queue.stats();
+    if (total.pending - total.delayed < backlogMax) await produce(queue);
+  } catch (error) {
+    // While the store cannot be reached nobody is promised anything; every other refusal ends this process.
+    if (!(error instanceof LastoutError) || !codes.includes(error.code)) throw error;
+  }
   await new Promise((resolve) => setTimeout(resolve, 5));
 }
 await queue.close();

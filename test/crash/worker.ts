@@ -11,8 +11,8 @@ export interface WorkerOrder {
   readonly maxStalls: number;
 }
 
-const { plain, slow, flaky, keyed, skipped, quick, poison } = types;
-const runnable = { plain, slow, flaky, keyed, skipped, quick, poison };
+const { plain, slow, flaky, keyed, skipped, quick, blocking, poison } = types;
+const runnable = { plain, slow, flaky, keyed, skipped, quick, blocking, poison };
 /** More than a worker ever claims ahead of its slots. */
 const aheadMax = 500;
 
@@ -27,6 +27,14 @@ const hear = (message: string, fields?: object): void => {
 };
 const logger: Logger = { debug: hear, info: hear, warn: hear, error: hear };
 
+/** Nothing else of this process runs meanwhile, heartbeats least of all. */
+function block(ms: number): void {
+  if (ms === 0) return;
+  ledger.write({ line: 'block', name, at: instant() });
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+  ledger.write({ line: 'unblock', name, at: instant() });
+}
+
 /** The handlers never heed their signal: what they say too late must be refused, not left unsaid. */
 function withCode(type: JobType<Work, unknown>): JobType<Work, unknown> {
   return handle(type, async ({ input, job, signal }) => {
@@ -35,7 +43,8 @@ function withCode(type: JobType<Work, unknown>): JobType<Work, unknown> {
     signal.addEventListener('abort', () => {
       if (signal.reason.code === 'STALE_CLAIM') ledger.write({ line: 'lost', id, epoch, at: instant() });
     });
-    if (input.ms > 0) await new Promise((resolve) => setTimeout(resolve, input.ms));
+    if (type.name === blocking.name) block(job.stalls === 0 ? input.ms : 0);
+    else if (input.ms > 0) await new Promise((resolve) => setTimeout(resolve, input.ms));
     if (type.name === poison.name) process.kill(process.pid, 'SIGKILL');
     const threw = type.name === flaky.name && job.attempts === 1;
     ledger.write({ line: 'end', id, epoch, how: threw ? 'threw' : 'value', at: instant() });

@@ -1,18 +1,15 @@
 /** Where the worlds of one engine take place, one after the other: each finds an empty store and a later day. */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { noFilter, type Store, type StoreFactory } from '../../src/core/store.js';
 import { memoryStore } from '../../src/index.js';
-import { sqliteStore } from '../../src/stores/sqlite/index.js';
 import { type FakeClock, fakeClock } from '../../src/testing/index.js';
-import { contextOf, type EngineName } from '../worker-support.js';
+import { emptyStore, type EngineName } from '../engines.js';
+import { contextOf } from '../worker-support.js';
 
 export interface Place {
   readonly clock: FakeClock;
   /** The store itself, for the observer. */
   readonly store: Store;
-  /** What the n-th process opens: on SQLite a connection of its own. */
+  /** What the n-th process opens: by a connection of its own. */
   factoryFor(n: number): StoreFactory;
 }
 
@@ -27,7 +24,7 @@ const dayMs = 86_400_000;
 export function createArena(engine: EngineName): Arena {
   let day = 0;
   const nextClock = (): FakeClock => fakeClock(new Date(firstDay + day++ * dayMs));
-  return engine === 'memory' ? inMemory(nextClock) : onOneFile(nextClock);
+  return engine === 'memory' ? inMemory(nextClock) : onOneStore(engine, nextClock);
 }
 
 function inMemory(nextClock: () => FakeClock): Arena {
@@ -42,15 +39,16 @@ function inMemory(nextClock: () => FakeClock): Arena {
 }
 
 /** Connecting is most of what a small world costs, so the connections stay: one per process, and the observer's. */
-function onOneFile(nextClock: () => FakeClock): Arena {
+function onOneStore(engine: EngineName, nextClock: () => FakeClock): Arena {
   const kept: Store[] = [];
   const factories: StoreFactory[] = [];
-  let folder: string | null = null;
+  const undoing: (() => void | Promise<void>)[] = [];
+  let connect: (() => StoreFactory) | null = null;
   let observer: Store | null = null;
 
   async function connection(n: number): Promise<StoreFactory> {
-    folder ??= await mkdtemp(join(tmpdir(), 'lastout-'));
-    const factory = (factories[n] ??= sqliteStore({ file: join(folder, 'jobs.db') }, { synchronous: 'normal' }));
+    ({ connect } = connect ? { connect } : await emptyStore[engine]((undo) => void undoing.push(undo)));
+    const factory = (factories[n] ??= connect());
     kept[n] ??= await factory.open(contextOf(nextClock()));
     return factory;
   }
@@ -72,7 +70,7 @@ function onOneFile(nextClock: () => FakeClock): Arena {
     },
     async dispose() {
       for (const store of [observer, ...kept]) await store?.close();
-      if (folder !== null) await rm(folder, { recursive: true, force: true });
+      for (const undo of undoing) await undo();
     },
   };
 }

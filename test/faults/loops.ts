@@ -1,6 +1,6 @@
 /** The loops as tests: one per operation, and one that counts them. */
-import { afterAll, describe, expect, it } from 'vitest';
-import type { EngineName } from '../worker-support.js';
+import { afterAll, expect, it } from 'vitest';
+import { describeOn, type EngineName } from '../engines.js';
 import { acting } from './acting.js';
 import { createArena } from './arena.js';
 import { allCells, type Tally } from './cells.js';
@@ -15,22 +15,26 @@ export function faultLoops(engine: EngineName, least: number): void {
   const tallies: Tally[] = [];
   const operations = Object.entries({ ...producing, ...running, ...acting, ...looking, ...scheduled });
 
-  describe(`on ${engine}, whatever store call fails in whatever way, the rules hold and nothing is left after`, () => {
-    it.each(operations)('%s', { timeout: 120_000 }, async (name, make) => {
-      const tally = await allCells(arena, make);
-      expect(tally.cells, name).toBeGreaterThan(0);
-      tallies.push(tally);
-    });
+  describeOn(
+    engine,
+    `on ${engine}, whatever store call fails in whatever way, the rules hold and nothing is left after`,
+    () => {
+      it.each(operations)('%s', { timeout: 120_000 }, async (name, make) => {
+        const tally = await allCells(arena, make);
+        expect(tally.cells, name).toBeGreaterThan(0);
+        tallies.push(tally);
+      });
 
-    it(`all in all at least ${least} times`, () => {
-      const cells = tallies.reduce((sum, tally) => sum + tally.cells, 0);
-      const calls = tallies.reduce((sum, tally) => sum + tally.calls, 0);
-      const verbs = new Set(tallies.flatMap((tally) => [...tally.verbs]));
-      console.log(
-        `fault loops on ${engine}: ${cells} cells, ${operations.length} operations × ${calls} store calls (${[...verbs].sort().join(' ')})`,
-      );
-      expect(cells).toBeGreaterThanOrEqual(least);
-    });
-  });
+      it(`all in all at least ${least} times`, () => {
+        const cells = tallies.reduce((sum, tally) => sum + tally.cells, 0);
+        const calls = tallies.reduce((sum, tally) => sum + tally.calls, 0);
+        const verbs = new Set(tallies.flatMap((tally) => [...tally.verbs]));
+        console.log(
+          `fault loops on ${engine}: ${cells} cells, ${operations.length} operations × ${calls} store calls (${[...verbs].sort().join(' ')})`,
+        );
+        expect(cells).toBeGreaterThanOrEqual(least);
+      });
+    },
+  );
   afterAll(() => arena.dispose());
 }

@@ -219,6 +219,7 @@ async function startProcess(
   const ownClock = {
     now: () => clock.now(),
     monotonic: () => clock.monotonic(),
+    awaiting: clock.awaiting,
     timer(ms: number, callback: () => void) {
       if (made?.killedAt != null) return () => undefined;
       const callOff = (): void => {

@@ -6,14 +6,15 @@ import { afterAll, describe, expect, it } from 'vitest';
 import type { Ending } from '../../src/core/ending.js';
 import type { Claimed, MoveOutcome, NewJob, SettleAnswer, Store, StoredJob } from '../../src/core/store.js';
 import { defineJob, type JobType, type Json, open, type Queue } from '../../src/index.js';
-import { memoryStore } from '../../src/stores/memory/store.js';
 import { type FakeClock, fakeClock } from '../../src/testing/index.js';
-import { harnessOn } from './harness.js';
+import { engines, type EngineName } from '../engines.js';
+import { factoryOn, harnessOf, harnessOn } from './harness.js';
 import { giveTurns, orderOf, scheduledFactory, scheduledStore } from './interleavings/scheduled.js';
 import { noFilter } from '../../src/core/store.js';
 
 const seed = Number(process.env.LASTOUT_SEED ?? 20_300_101);
-const numRuns = Number(process.env.LASTOUT_RUNS ?? 2_000);
+/** Fewer where every call is a round trip. */
+const runsOn: { readonly [engine in EngineName]: number } = { memory: 2_000, sqlite: 300, postgres: 150, redis: 150 };
 const path = process.env.LASTOUT_PATH;
 
 const totals: string[] = [];
@@ -23,12 +24,14 @@ afterAll(() => {
 
 /** Runs the property over many orders, and counts them. */
 async function interleave<T>(
+  engine: EngineName,
   pair: string,
   scenario: fc.Arbitrary<T>,
   run: (scheduler: fc.Scheduler, scenario: T, saw: (what: string) => void) => Promise<void>,
 ): Promise<Map<string, number>> {
   const orders = new Set<string>();
   const seen = new Map<string, number>();
+  const numRuns = Number(process.env.LASTOUT_RUNS ?? runsOn[engine]);
   let runs = 0;
   await fc.assert(
     fc.asyncProperty(fc.scheduler(), scenario, async (scheduler, given) => {
@@ -39,7 +42,9 @@ async function interleave<T>(
     { seed, numRuns, ...(path !== undefined && { path }) },
   );
   const outcomes = [...seen].map(([what, n]) => `${n} ${what}`).toSorted();
-  totals.push(`interleavings: ${runs} of ${pair}, ${orders.size} orders, seed ${seed}: ${outcomes.join(', ')}`);
+  totals.push(
+    `interleavings on ${engine}: ${runs} of ${pair}, ${orders.size} orders, seed ${seed}: ${outcomes.join(', ')}`,
+  );
   expect(runs).toBeGreaterThanOrEqual(path === undefined ? numRuns : 1);
   return seen;
 }
@@ -94,15 +99,15 @@ async function jobIn(store: Store, id: string): Promise<StoredJob> {
   return jobs[0]!;
 }
 
-describe('interleavings: claim × cancel', () => {
+describe.each(engines)('on %s, interleavings: claim × cancel', (engine) => {
   it('after cancelled no handler starts, and requested reaches the one that did', async () => {
     const ids = ['a', 'b', 'c'];
     const scenario = fc.record({
       slots: fc.array(fc.integer({ min: 1, max: 2 }), { minLength: 2, maxLength: 3 }),
       ahead: fc.integer({ min: 0, max: 1 }),
     });
-    const seen = await interleave('claim × cancel', scenario, async (scheduler, { slots, ahead }, saw) => {
-      const harness = await harnessOn(memoryStore());
+    const seen = await interleave(engine, 'claim × cancel', scenario, async (scheduler, { slots, ahead }, saw) => {
+      const harness = await harnessOf(engine);
       await harness.store.insert(ids.map(plainJob), { atomic: false });
       const store = scheduledStore(harness.store, scheduler);
       const started: string[] = [];
@@ -126,6 +131,7 @@ describe('interleavings: claim × cancel', () => {
         assert.equal(state, outcome === 'cancelled' ? 'cancelled' : 'processing');
         assert.equal(cancelAt !== null, outcome === 'requested');
       }
+      await harness.dispose();
     });
     expect([...seen.keys()].toSorted()).toEqual(['cancelled', 'requested']);
   }, 120_000);
@@ -176,7 +182,7 @@ function checkPair(
   }
 }
 
-describe('interleavings: settle × cancel', () => {
+describe.each(engines)('on %s, interleavings: settle × cancel', (engine) => {
   it('both answers are true together, and the job is what they say', async () => {
     const ids = ['a', 'b', 'c'];
     const each = <T>(arbitrary: fc.Arbitrary<T>) => fc.tuple(arbitrary, arbitrary, arbitrary);
@@ -186,8 +192,8 @@ describe('interleavings: settle × cancel', () => {
       together: fc.integer({ min: 1, max: 3 }),
       resend: fc.boolean(),
     });
-    const seen = await interleave('settle × cancel', scenario, async (scheduler, given, saw) => {
-      const harness = await harnessOn(memoryStore());
+    const seen = await interleave(engine, 'settle × cancel', scenario, async (scheduler, given, saw) => {
+      const harness = await harnessOf(engine);
       await harness.store.insert(ids.map(plainJob), { atomic: false });
       const { epoch } = await harness.store.claim(claimRequest('w', 3));
       const store = scheduledStore(harness.store, scheduler);
@@ -230,7 +236,7 @@ describe('interleavings: settle × cancel', () => {
   }, 120_000);
 });
 
-describe('interleavings: skip × claim', () => {
+describe.each(engines)('on %s, interleavings: skip × claim', (engine) => {
   it('no event is without a later start', async () => {
     const scenario = fc.record({
       events: fc.integer({ min: 2, max: 4 }),
@@ -238,9 +244,10 @@ describe('interleavings: skip × claim', () => {
       strategy: fc.constantFrom('skip', 'skip', 'coalesce', 'replace'),
       exclusive: fc.boolean(),
     });
-    const seen = await interleave('skip × claim', scenario, async (scheduler, given, saw) => {
+    const seen = await interleave(engine, 'skip × claim', scenario, async (scheduler, given, saw) => {
       const clock = fakeClock();
-      const queue = await open(scheduledFactory(memoryStore(), scheduler), { clock });
+      const [factory, giveBack] = await factoryOn(engine);
+      const queue = await open(scheduledFactory(factory, scheduler), { clock });
       // Each event changes the data first and then asks for a run; a run reads the data when it starts.
       let data = 0;
       const starts: { id: string; saw: number }[] = [];
@@ -281,6 +288,7 @@ describe('interleavings: skip × claim', () => {
           );
       }
       await giveTurns(scheduler, queue.close({ grace: 0 }), () => clock.advance(100));
+      await giveBack();
     });
     for (const outcome of ['created', 'skipped', 'coalesced', 'replaced'])
       expect(seen.get(outcome) ?? 0, outcome).toBeGreaterThan(0);
@@ -335,7 +343,7 @@ async function finishTheRest(queue: Queue, task: JobType<Json, Json>, clock: Fak
     assert.deepEqual({ state, attempts }, { state: 'completed', attempts: 1 });
 }
 
-describe('interleavings: close × settle', () => {
+describe.each(engines)('on %s, interleavings: close × settle', (engine) => {
   it('each job is settled exactly once, or handed back with no attempt used', async () => {
     const scenario = fc.record({
       handlers: fc.array(fc.constantFrom<Handler>('told', 'told', 'abortable', 'deaf'), { minLength: 1, maxLength: 4 }),
@@ -344,15 +352,16 @@ describe('interleavings: close × settle', () => {
       patience: fc.nat(12),
     });
     const seen = await interleave(
+      engine,
       'close × settle',
       scenario,
       async (scheduler, { handlers, concurrency, grace, patience }, saw) => {
         const clock = fakeClock();
-        const memory = memoryStore();
-        const { store } = await harnessOn(memory);
+        const [factory, giveBack] = await factoryOn(engine);
+        const { store, dispose } = await harnessOn(factory, giveBack);
         const { cursor } = await store.read({ log: 'events', after: null, limit: 1 });
         const { task, closed, speakLate } = taskOf(scheduler);
-        const queue = await open(scheduledFactory(memory, scheduler), { clock });
+        const queue = await open(scheduledFactory(factory, scheduler), { clock });
         const jobs = handlers.map((handler, i) => ({ type: task, input: { handler }, options: { id: `task-${i}` } }));
         await giveTurns(scheduler, queue.enqueueMany(jobs), still);
         await queue.work([task], { concurrency });
@@ -364,7 +373,7 @@ describe('interleavings: close × settle', () => {
         closed();
         assert.deepEqual(report.abandoned, []);
 
-        const next = await open(memory, { clock });
+        const next = await open(factory, { clock });
         const left = (await next.find()).items;
         assert.equal(left.length, jobs.length);
         for (const { id, state, attempts, error, result } of left) {
@@ -384,6 +393,7 @@ describe('interleavings: close × settle', () => {
         const completed = events.filter(({ name }) => name === 'completed').map(({ id }) => id);
         assert.deepEqual(completed.toSorted(), left.map(({ id }) => id).toSorted());
         await next.close({ grace: 0 });
+        await dispose();
       },
     );
     for (const state of ['completed', 'pending']) expect(seen.get(state) ?? 0, state).toBeGreaterThan(0);

@@ -11,23 +11,26 @@ import {
   type Store,
   type StoredJob,
 } from '../../src/core/store.js';
-import { memoryStore } from '../../src/stores/memory/store.js';
-import { sqliteStore } from '../../src/stores/sqlite/index.js';
 import type { StoreHarness } from '../../src/testing/index.js';
-import { harnessOn } from './harness.js';
+import { engines, type EngineName } from '../engines.js';
+import { harnessOf } from './harness.js';
 import { newJob } from './sqlite-support.js';
 
-const engines = { memory: memoryStore, sqlite: () => sqliteStore({ file: ':memory:' }) };
 const leaseMs = 10_000;
+/** How many runs of a property: fewer where every call is a round trip. */
+const some = (engine: EngineName, memory: number, sqlite: number): number =>
+  engine === 'memory' ? memory : engine === 'sqlite' ? sqlite : Math.ceil(sqlite / 3);
 
 let opened: StoreHarness[] = [];
-afterEach(async () => {
+/** After each test, and before each run of a property: a failed one leaves its stores behind. */
+async function closeAll(): Promise<void> {
   for (const harness of opened) await harness.dispose();
   opened = [];
-});
+}
+afterEach(closeAll);
 
-async function limited(engine: keyof typeof engines, limits: Partial<QueueLimits>): Promise<StoreHarness> {
-  const harness = await harnessOn(engines[engine]());
+async function limited(engine: EngineName, limits: Partial<QueueLimits>): Promise<StoreHarness> {
+  const harness = await harnessOf(engine);
   opened.push(harness);
   await harness.open(new Map([['tight', { maxPending: null, concurrency: null, rate: null, ...limits }]]));
   return harness;
@@ -131,13 +134,14 @@ const acts: fc.Arbitrary<Act> = fc.oneof(
   fc.constant<Act>(({ store }) => store.sweep({ limit: 500, cleanup: null })),
 );
 
-describe.each(['memory', 'sqlite'] as const)('on %s', (engine) => {
+describe.each(engines)('on %s', (engine) => {
   test('no act on the jobs of a queue makes more of them run than its concurrency, or leaves a slot empty', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.integer({ min: 1, max: 4 }),
         fc.array(acts, { maxLength: 60, size: 'max' }),
         async (concurrency, script) => {
+          await closeAll();
           const { store, advance, now } = await limited(engine, { concurrency });
           const world: World = { store, advance, holds: [] };
           for (const act of script) {
@@ -157,9 +161,9 @@ describe.each(['memory', 'sqlite'] as const)('on %s', (engine) => {
           expect(running.length === concurrency || waiting.length === 0).toBe(true);
         },
       ),
-      { numRuns: 120 },
+      { numRuns: some(engine, 120, 120) },
     );
-  }, 60_000);
+  }, 120_000);
 
   test('no sequence of claims starts more jobs in any window than the rate, and none waits longer than it must', async () => {
     const rate = fc.record({ max: fc.constantFrom(1, 3, 50, 51, 120), perMs: fc.constantFrom(1, 100, 1_000) });
@@ -169,6 +173,7 @@ describe.each(['memory', 'sqlite'] as const)('on %s', (engine) => {
     );
     await fc.assert(
       fc.asyncProperty(rate, claims, async ({ max, perMs }, script) => {
+        await closeAll();
         const { store, advance, now } = await limited(engine, { rate: { max, perMs } });
         const starts: number[] = [];
         const since = (from: number): number => starts.filter((at) => at > from).length;
@@ -191,9 +196,9 @@ describe.each(['memory', 'sqlite'] as const)('on %s', (engine) => {
         for (const from of starts)
           expect(starts.filter((at) => at >= from && at < from + perMs).length).toBeLessThanOrEqual(max);
       }),
-      { numRuns: 40 },
+      { numRuns: some(engine, 40, 40) },
     );
-  }, 60_000);
+  }, 120_000);
 
   test('a batch is refused exactly where its jobs, one after the other, would have met a full queue', async () => {
     const job = fc.record({
@@ -211,6 +216,7 @@ describe.each(['memory', 'sqlite'] as const)('on %s', (engine) => {
         fc.nat(3),
         batch,
         async (maxPending, before, run, jobs) => {
+          await closeAll();
           const [whole, single] = [await limited(engine, { maxPending }), await limited(engine, { maxPending })];
           const gathered = await limited(engine, { maxPending });
           let n = 0;
@@ -240,9 +246,9 @@ describe.each(['memory', 'sqlite'] as const)('on %s', (engine) => {
           }
         },
       ),
-      { numRuns: engine === 'memory' ? 500 : 150 },
+      { numRuns: some(engine, 500, 150) },
     );
-  }, 60_000);
+  }, 120_000);
 });
 
 const cleanup = { maxStoredJobs: 1_000, jobRetentionMs: 1e9, cleanupIntervalMs: 1e9, useCompletedTime: true };

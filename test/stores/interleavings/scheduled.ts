@@ -3,13 +3,17 @@ import type fc from 'fast-check';
 import type { Store, StoreFactory } from '../../../src/core/store.js';
 import { verbs } from '../../verbs.js';
 
+/** Calls that the store has not answered: some need real time. */
+let inStore = 0;
+
 export function scheduledStore(store: Store, scheduler: fc.Scheduler): Store {
   const waiting: Partial<Record<keyof Store, unknown>> = {};
   for (const verb of verbs) {
     const call = store[verb] as (...args: unknown[]) => Promise<unknown>;
     waiting[verb] = async (...args: unknown[]): Promise<unknown> => {
       await scheduler.schedule(Promise.resolve(), `${verb} arrives`);
-      const answer = await call(...args);
+      inStore += 1;
+      const answer = await call(...args).finally(() => (inStore -= 1));
       await scheduler.schedule(Promise.resolve(), `${verb} is answered`);
       return answer;
     };
@@ -43,7 +47,7 @@ export async function giveTurns<T>(scheduler: fc.Scheduler, work: Promise<T>, id
     if (scheduler.count() > 0) {
       quiet = 0;
       await scheduler.waitNext(1);
-    } else {
+    } else if (inStore === 0) {
       quiet += 1;
       await idle();
     }

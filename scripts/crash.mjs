@@ -1,0 +1,35 @@
+// The proofs of test/crash and test/wire at any length: processes killed, connections broken, servers restarted.
+//
+//   npm run crash                                     as often as `npm test` does it, on every store
+//   npm run crash -- --kills 1000 --store redis       kill -9 of workers, a thousand times
+//   npm run crash -- --faults 200 --store postgres    each kind of broken connection, and restarts, 200 times
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { run } from './run.mjs';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const { values } = parseArgs({
+  options: { kills: { type: 'string' }, faults: { type: 'string' }, store: { type: 'string' } },
+});
+const stores = values.store ? [values.store] : ['sqlite', 'postgres', 'redis'];
+const tests = [];
+for (const store of stores) {
+  if (!['sqlite', 'postgres', 'redis'].includes(store))
+    throw new Error(`--store is sqlite, postgres or redis, not ${store}`);
+  // Who asks for one of the two gets that alone.
+  if (values.kills || !values.faults) tests.push(`test/crash/kill-${store}.test.ts`);
+  if ((values.faults || !values.kills) && store !== 'sqlite') tests.push(`test/wire/${store}.test.ts`);
+}
+if (tests.length === 0) throw new Error('SQLite has no connections to break: give --kills');
+const count = (name, text) => {
+  if (text === undefined) return {};
+  if (!/^[1-9]\d*$/.test(text)) throw new Error(`${text} is no number of times`);
+  return { [name]: text };
+};
+process.exitCode = await run(
+  process.execPath,
+  // One after the other: each has the machine for itself.
+  [join(root, 'node_modules', 'vitest', 'vitest.mjs'), 'run', '--project=library', '--no-file-parallelism', ...tests],
+  { cwd: root, env: { ...count('LASTOUT_KILLS', values.kills), ...count('LASTOUT_FAULTS', values.faults) } },
+);

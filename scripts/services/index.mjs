@@ -1,0 +1,137 @@
+// A PostgreSQL and a Redis for the tests: given ones, or private ones by the first way that works on this machine.
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { compose, hasDocker } from './docker.mjs';
+import { isAlive } from './guard.mjs';
+import { distribution } from './packages.mjs';
+import { ask as askPostgres, installedPostgres, startPostgres, unpackedPostgres } from './postgres.mjs';
+import { ask as askRedis, installedRedis, startRedis, unpackedRedis } from './redis.mjs';
+
+export const cache = fileURLToPath(new URL('../../.cache', import.meta.url));
+const stateFile = join(cache, 'services.json');
+
+/** Servers of one's own for the tests, which create and drop databases and empty what they find. */
+export const variables = { postgres: 'LASTOUT_TEST_POSTGRES_URL', redis: 'LASTOUT_TEST_REDIS_URL' };
+
+/** The ways to a server, in the order in which they are tried. LASTOUT_TEST_SERVICES=packages,docker leaves some out. */
+const ways = (process.env.LASTOUT_TEST_SERVICES ?? 'machine,packages,docker').split(',');
+
+/** @typedef {'postgres' | 'redis'} ServiceName */
+/** @typedef {{ url: string, version: string, how: string, stop: () => Promise<void> }} Service */
+/** @typedef {{ why: string }} Missing */
+
+/**
+ * The programs of a service, by the ways that give programs; the reason, where none does.
+ * @template T
+ * @param {{ machine: () => Promise<T | null>, packages: () => Promise<T> }} sources
+ * @returns {Promise<{ programs: T } | Missing>}
+ */
+async function programsBy(sources) {
+  const installed = ways.includes('machine') ? await sources.machine() : null;
+  if (installed) return { programs: installed };
+  if (!ways.includes('packages')) return { why: 'not on this machine' };
+  if (!distribution()) return { why: 'not on this machine, and no apt packages' };
+  try {
+    return { programs: await sources.packages() };
+  } catch (error) {
+    const last = String(/** @type {any} */ (error).stderr || /** @type {Error} */ (error).message)
+      .trim()
+      .split('\n')
+      .at(-1);
+    return { why: `not on this machine, and its packages cannot be had (${last})` };
+  }
+}
+
+export const postgresPrograms = once(() =>
+  programsBy({ machine: installedPostgres, packages: () => unpackedPostgres(cache) }),
+);
+export const redisPrograms = once(() => programsBy({ machine: installedRedis, packages: () => unpackedRedis(cache) }));
+
+/** @template T @param {() => Promise<T>} work @returns {() => Promise<T>} */
+function once(work) {
+  /** @type {Promise<T> | null} */
+  let made = null;
+  return () => (made ??= work());
+}
+
+const kinds = {
+  postgres: {
+    ask: askPostgres,
+    advice: 'install PostgreSQL 15 or newer (Debian: postgresql; its server need not run)',
+    async start() {
+      const found = await postgresPrograms();
+      if ('why' in found) return found;
+      const { url, version, dispose } = await startPostgres(found.programs);
+      return { url, version, how: found.programs.how, stop: dispose };
+    },
+  },
+  redis: {
+    ask: askRedis,
+    advice: 'install Redis 7 or newer, or Valkey (Debian: redis-server; it need not run)',
+    async start() {
+      const found = await redisPrograms();
+      if ('why' in found) return found;
+      const { url, version, dispose } = await startRedis(found.programs, { appendfsync: 'no' });
+      return { url, version, how: found.programs.how, stop: dispose };
+    },
+  },
+};
+
+/**
+ * @param {ServiceName} name
+ * @returns {Promise<Service | Missing>}
+ */
+export async function startService(name) {
+  const { ask, start, advice } = kinds[name];
+  const variable = variables[name];
+  const given = process.env[variable];
+  if (given) {
+    const version = await ask(given).catch((error) => {
+      throw new Error(`${variable} names a server that does not answer: ${error.message}`);
+    });
+    return { url: given, version, how: `given by ${variable}`, stop: async () => undefined };
+  }
+  const started = await start();
+  if (!('why' in started)) return started;
+  if (ways.includes('docker') && (await hasDocker())) {
+    const { url, stop } = await compose(name);
+    return { url, version: await ask(url), how: 'docker compose', stop };
+  }
+  return { why: `${started.why}, and no Docker engine answers: ${advice}, or set ${variable}` };
+}
+
+/** Both at once. One that fails to start is missing like one that is not there. */
+export async function startServices() {
+  const missing = (/** @type {Error} */ error) => ({ why: error.message });
+  const [postgres, redis] = await Promise.all([
+    startService('postgres').catch(missing),
+    startService('redis').catch(missing),
+  ]);
+  return {
+    postgres,
+    redis,
+    async stop() {
+      for (const service of [postgres, redis]) if ('stop' in service) await service.stop();
+    },
+  };
+}
+
+/** @typedef {{ pid: number, postgres: string | null, redis: string | null }} Kept */
+
+/** What `npm run services` has left running, if it does. @returns {Kept | null} */
+export function keptServices() {
+  try {
+    const kept = /** @type {Kept} */ (JSON.parse(readFileSync(stateFile, 'utf8')));
+    return isAlive(kept.pid) ? kept : null;
+  } catch {
+    return null;
+  }
+}
+
+/** @param {Kept} kept @returns {() => void} how to withdraw it */
+export function announce(kept) {
+  mkdirSync(cache, { recursive: true });
+  writeFileSync(stateFile, `${JSON.stringify(kept)}\n`, { mode: 0o600 });
+  return () => rmSync(stateFile, { force: true });
+}

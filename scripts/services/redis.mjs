@@ -1,0 +1,199 @@
+// Private Redis servers (or Valkey, which speaks the same): where their programs come from, and how one is started.
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { existsSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { promisify } from 'node:util';
+import { privateFolder, withinReach } from './folders.mjs';
+import { distribution, libraryFolders, unpacked } from './packages.mjs';
+import { freePort, server } from './server.mjs';
+
+const execute = promisify(execFile);
+const oldestRedis = 7;
+
+/** @typedef {import('./folders.mjs').Programs & { program: string }} RedisPrograms */
+
+/** @param {string} path @param {string} [libraries] */
+async function versionOf(path, libraries) {
+  const env = { ...process.env, ...(libraries && { LD_LIBRARY_PATH: libraries }) };
+  const { stdout } = await execute(path, ['--version'], { env }).catch(() => ({ stdout: '' }));
+  return /v=(\d+\.\d+\.\d+)/.exec(stdout)?.[1] ?? '';
+}
+
+/** Installed on this machine. @returns {Promise<RedisPrograms | null>} */
+export async function installedRedis() {
+  for (const program of ['redis-server', 'valkey-server']) {
+    for (const folder of [...(process.env.PATH ?? '').split(delimiter), '/usr/bin', '/usr/local/bin']) {
+      const path = join(folder, program);
+      if (!existsSync(path)) continue;
+      const version = await versionOf(path);
+      if (Number.parseInt(version, 10) >= oldestRedis)
+        return { home: folder, bin: '', libs: [], program, version, how: `of this machine (${path})` };
+    }
+  }
+  return null;
+}
+
+/**
+ * Unpacked from the distribution's packages.
+ * @param {string} cache
+ * @param {'redis' | 'valkey'} name
+ * @param {string} [suite]
+ * @returns {Promise<RedisPrograms>}
+ */
+export async function unpackedRedis(cache, name = 'redis', suite) {
+  const home = await unpacked(cache, name, {
+    find: async (has) => {
+      const found = await has(new RegExp(`^${name}-(server|tools)$`));
+      return found.length === 2 ? found : [];
+    },
+    ...(suite && { suite }),
+  });
+  const libs = libraryFolders(home);
+  const bin = join('usr', 'bin');
+  const program = `${name}-server`;
+  const version = await versionOf(join(home, bin, program), libs.map((one) => join(home, one)).join(':'));
+  return { home, bin, libs, program, version, how: 'unpacked from packages' };
+}
+
+/**
+ * Another line than the one above: Valkey, from Debian or its backports.
+ * @param {string} cache
+ * @returns {Promise<{ programs: RedisPrograms, why?: undefined } | { programs: null, why: string }>}
+ */
+export async function anotherRedis(cache) {
+  const system = distribution();
+  if (system?.id !== 'debian')
+    return { programs: null, why: 'Valkey is unpacked from packages of Debian, and this is not Debian' };
+  try {
+    const suite = system.codename === 'bookworm' ? 'bookworm-backports' : undefined;
+    return { programs: await unpackedRedis(cache, 'valkey', suite) };
+  } catch {
+    return { programs: null, why: 'the package valkey-server could not be fetched; is there a network?' };
+  }
+}
+
+/**
+ * @typedef {object} RedisServer
+ * @property {string} url
+ * @property {number} port
+ * @property {string} password
+ * @property {string} version
+ * @property {() => Promise<void>} start again after `stop` or `kill`
+ * @property {() => Promise<void>} stop in good order
+ * @property {() => Promise<void>} kill at once
+ * @property {() => number | null} pid
+ * @property {() => Promise<void>} dispose
+ */
+
+/** How many stores tests may hold at once on one server. */
+export const databases = 512;
+
+/**
+ * @param {RedisPrograms} programs
+ * @param {object} [options]
+ * @param {'always' | 'everysec' | 'no' | null} [options.appendfsync] null: nothing is kept on the disk
+ * @param {boolean} [options.cluster] a cluster of this one node
+ * @param {Record<string, string | number>} [options.settings]
+ * @returns {Promise<RedisServer>}
+ */
+export async function startRedis(programs, { appendfsync = null, cluster = false, settings = {} } = {}) {
+  const { folder, remove } = privateFolder(null);
+  try {
+    const { path, env } = withinReach(programs, programs.program, null, folder);
+    const port = await freePort();
+    const password = randomBytes(12).toString('hex');
+    const all = {
+      port,
+      bind: '127.0.0.1',
+      dir: folder,
+      save: '',
+      appendonly: appendfsync === null ? 'no' : 'yes',
+      ...(appendfsync !== null && { appendfsync }),
+      ...(cluster ? { 'cluster-enabled': 'yes', 'cluster-port': await freePort() } : { databases }),
+      requirepass: password,
+      ...settings,
+    };
+    // In a file: what stands on the command line can be read by everybody.
+    const file = join(folder, 'redis.conf');
+    const lines = Object.entries(all).map(([name, value]) => `${name} ${value === '' ? '""' : value}\n`);
+    writeFileSync(file, lines.join(''), { mode: 0o600 });
+    const running = server({
+      name: `Redis ${programs.version}`,
+      folder,
+      command: path(programs.program),
+      args: [file],
+      env,
+      user: null,
+      goodbye: 'SIGKILL',
+      answers: () => ask(`redis://:${password}@127.0.0.1:${port}`),
+    });
+    await running.start();
+    if (cluster) await command({ port, password }, ['cluster', 'addslotsrange', '0', '16383'], isClusterUp);
+    return {
+      url: `redis://:${password}@127.0.0.1:${port}`,
+      port,
+      password,
+      version: programs.version,
+      start: running.start,
+      stop: () => running.end('SIGTERM'),
+      kill: () => running.end('SIGKILL'),
+      pid: running.pid,
+      async dispose() {
+        await running.end('SIGKILL');
+        remove();
+      },
+    };
+  } catch (error) {
+    remove();
+    throw error;
+  }
+}
+
+/** @param {import('ioredis').Redis} client */
+async function isClusterUp(client) {
+  for (let left = 200; left > 0; left--) {
+    if (String(await client.call('cluster', 'info')).includes('cluster_state:ok')) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new Error('the one-node cluster did not come up');
+}
+
+/**
+ * @param {import('ioredis').RedisOptions} options
+ * @param {[string, ...string[]]} words
+ * @param {(client: import('ioredis').Redis) => Promise<void>} [then]
+ */
+async function command(options, words, then) {
+  const { Redis } = await import('ioredis');
+  const client = new Redis({ ...options, lazyConnect: true, retryStrategy: () => null, connectTimeout: 5_000 });
+  client.on('error', () => undefined);
+  try {
+    await client.connect();
+    const answer = await client.call(...words);
+    await then?.(client);
+    return answer;
+  } finally {
+    client.disconnect();
+  }
+}
+
+/** @param {string} url @returns {Promise<string>} its version */
+export async function ask(url) {
+  const { hostname, port, password, username } = new URL(url);
+  const info = String(
+    await command(
+      {
+        host: hostname,
+        port: Number(port || 6_379),
+        ...(password && { password: decodeURIComponent(password) }),
+        ...(username && { username: decodeURIComponent(username) }),
+        ...(url.startsWith('rediss:') && { tls: {} }),
+      },
+      ['info', 'server'],
+    ),
+  );
+  if (info.includes('loading:1')) throw new Error('it is still loading');
+  const valkey = /^valkey_version:(\S+)/m.exec(info)?.[1];
+  return valkey ? `Valkey ${valkey}` : (/^redis_version:(\S+)/m.exec(info)?.[1] ?? '');
+}
