@@ -1,113 +1,98 @@
 /**
- * What a claim and a read cost with 1 k, 100 k and 1 M stored jobs.
+ *   npm run bench                              lastout beside its peers and the bare engines, on every store
+ *   npm run bench -- redis                     one store
+ *   npm run bench -- postgres drain            some cells: enqueue100 enqueue1 bulk drain1 drain10 drain100 latency
+ *   npm run bench -- --only lastout            some systems, by a part of their names
+ *   npm run bench -- profile sqlite drain100   where the time of one cell goes, for lastout alone
+ *   npm run bench -- claim | read | drain      what an act costs with 1 k, 100 k and 1 M stored jobs
  *
- *   npm run bench -- claim      npm run bench -- read      npm run bench -- drain
- *
- * Each size has a process of its own, so that one is not disturbed by another's heap. They take turns, many times, and
- * the median over all turns counts: what else the machine does meets all of them alike. Options: `--engine memory`,
- * `--sizes 1000,100000`, `--rounds 30`. Exits with 1 where a cost grows by more than its limit.
+ * --rounds 1 --seconds 2     shorter; the numbers mean less
+ * --json FILE                every number of every round
+ * --markdown FILE            replaces the text between the marks in FILE
+ * --gate                     ends with 1 where a gate is not met
  */
-import { fork, type ChildProcess } from 'node:child_process';
-import { availableParallelism, cpus, totalmem } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { compare } from './compare.js';
+import { cells, type Cell, type Store, stores } from './contender.js';
+import { compareCosts } from './costs.js';
 import { drain } from './drain.js';
-import type { Answer, Order } from './stored.js';
-
-interface Bench {
-  readonly acts: readonly string[];
-  /** Most that the largest size may cost, as a multiple of the smallest. */
-  readonly limit: number;
-}
-
-const benches: Readonly<Record<string, Bench>> = {
-  claim: { acts: ['claim 1', 'claim 10', 'claim 100'], limit: 1.5 },
-  read: { acts: ['get', 'find, page 1', 'find, page 1,000', 'stats'], limit: 3 },
-};
+import { cache, moduleOf } from './places.js';
+import { planned } from './plan.js';
+import { profile } from './profile.js';
+import type { ServerOptions } from './servers.js';
+import { judged, machine, render } from './tables.js';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     engine: { type: 'string', multiple: true, default: ['memory', 'sqlite'] },
     sizes: { type: 'string', default: '1000,100000,1000000' },
-    rounds: { type: 'string', default: '30' },
+    rounds: { type: 'string' },
+    seconds: { type: 'string' },
+    only: { type: 'string', multiple: true, default: [] },
+    synchronous: { type: 'string', default: 'normal' },
+    appendfsync: { type: 'string', default: 'everysec' },
+    json: { type: 'string' },
+    markdown: { type: 'string' },
+    gate: { type: 'boolean', default: false },
   },
 });
-const [name = ''] = positionals;
-const sizes = values.sizes.split(',').map(Number);
-console.log(
-  `Node ${process.version}, ${process.platform} ${process.arch}, ${availableParallelism()} cores ` +
-    `(${cpus()[0]?.model.trim() ?? 'unknown'}), ${Math.round(totalmem() / 2 ** 30)} GiB`,
-);
-if (name === 'drain') await drain(values.engine);
-else if (Object.hasOwn(benches, name)) process.exitCode = (await compare(benches[name]!)) ? 0 : 1;
-else {
-  console.error(`Say which: ${[...Object.keys(benches), 'drain'].join(', ')}.`);
-  process.exitCode = 2;
-}
+const marks = ['<!-- bench: begin -->', '<!-- bench: end -->'] as const;
+const serverOptions = (profiling: boolean): ServerOptions => {
+  const appendfsync = values.appendfsync;
+  if (appendfsync !== 'always' && appendfsync !== 'everysec' && appendfsync !== 'off')
+    throw new Error(`--appendfsync is ${appendfsync}; give always, everysec or off.`);
+  return { appendfsync, profile: profiling };
+};
 
-/** Whether every cost stayed within its limit. */
-async function compare({ acts, limit }: Bench): Promise<boolean> {
-  let within = true;
-  for (const engine of values.engine) {
-    const processes = await Promise.all(sizes.map((size) => start(engine, size)));
-    console.log(`\n${engine}, microseconds (median)`);
-    console.log(row('', [...sizes.map((size) => size.toLocaleString('en')), 'largest / smallest', '']));
-    for (const act of acts) {
-      const medians = await measure(processes, act);
-      const ratio = medians.at(-1)! / medians[0]!;
-      const ok = ratio <= limit;
-      within &&= ok;
-      const cells = [
-        ...medians.map((each) => each.toFixed(1)),
-        `${ratio.toFixed(2)} ×`,
-        ok ? '' : `more than ${limit} ×`,
-      ];
-      console.log(row(act, cells));
-    }
-    for (const each of processes) each.kill();
+console.log(machine());
+const [first = '', ...rest] = positionals;
+if (first === 'claim' || first === 'read') {
+  const sizes = values.sizes.split(',').map(Number);
+  const rounds = Number(values.rounds ?? 30);
+  process.exitCode = (await compareCosts(first, { engines: values.engine, sizes, rounds })) ? 0 : 1;
+} else if (first === 'drain' && rest.length === 0) await drain(values.engine);
+else if (first === 'profile') await profileCell(rest[0], rest[1] ?? 'drain100');
+else await compareAll();
+
+async function compareAll(): Promise<void> {
+  const steps = planned({
+    words: positionals,
+    only: values.only.flatMap((names) => names.toLowerCase().split(',')),
+    rounds: Number(values.rounds ?? 3),
+    seconds: values.seconds === undefined ? null : Number(values.seconds),
+  });
+  const report = await compare(steps, serverOptions(false));
+  const verdicts = judged(report);
+  const text = render(report, verdicts);
+  console.log(`\n${text}\n`);
+  if (values.json !== undefined) {
+    const judgements = verdicts.map(({ gate, ratio, met }) => ({ ...gate, ratio, met }));
+    const all = { machine: machine(), ...report, gates: judgements };
+    writeFileSync(values.json, `${JSON.stringify(all, null, 2)}\n`);
   }
-  console.log(within ? `\nEvery cost is within ${limit} × of the smallest size.` : '\nSome costs grow too much.');
-  return within;
+  if (values.markdown !== undefined) insert(values.markdown, text);
+  const failed = report.measured.some(
+    ({ kind, rounds }) => kind === 'lastout' && rounds.some(({ error }) => error !== null),
+  );
+  if (values.gate && (failed || verdicts.some(({ met }) => met === 'no'))) process.exitCode = 1;
 }
 
-/** The processes take turns, in changing order; the median of all their samples. */
-async function measure(processes: readonly ChildProcess[], act: string): Promise<number[]> {
-  const samples = processes.map((): number[] => []);
-  for (let round = -2; round < Number(values.rounds); round++) {
-    const order = processes.map((_, index) => (index + Math.abs(round)) % processes.length);
-    for (const index of order) {
-      const taken = await ask(processes[index]!, { act });
-      // The first turns warm up.
-      if (round >= 0) samples[index]!.push(...taken.microseconds);
-    }
-  }
-  return samples.map(median);
+function insert(file: string, text: string): void {
+  const before = readFileSync(file, 'utf8');
+  const [begin, end] = marks.map((mark) => before.indexOf(mark)) as [number, number];
+  if (begin < 0 || end < begin) throw new Error(`${file} has no ${marks[0]} followed by ${marks[1]}.`);
+  writeFileSync(file, `${before.slice(0, begin)}${marks[0]}\n\n${text}\n\n${before.slice(end)}`);
 }
 
-function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[sorted.length >> 1]!;
-}
-
-async function start(engine: string, size: number): Promise<ChildProcess> {
-  const child = fork(new URL('./stored.js', import.meta.url), [engine, String(size)], {
-    execArgv: ['--max-old-space-size=6000'],
-  });
-  await new Promise<void>((resolve, reject) => {
-    child.once('message', () => resolve());
-    child.once('exit', (code) => reject(new Error(`The process for ${size} jobs on ${engine} ended (${code}).`)));
-  });
-  child.removeAllListeners('exit');
-  return child;
-}
-
-function ask(child: ChildProcess, order: Order): Promise<Answer> {
-  return new Promise((resolve) => {
-    child.once('message', (answer) => resolve(answer as Answer));
-    child.send(order);
-  });
-}
-
-function row(head: string, cells: readonly string[]): string {
-  return `  ${head.padEnd(18)}${cells.map((cell) => cell.padStart(20)).join('')}`;
+async function profileCell(store: string | undefined, cell: string): Promise<void> {
+  if (!stores.includes(store as Store) || !cells.includes(cell as Cell))
+    throw new Error(`Say what to profile: a store (${stores.join(', ')}) and a cell (${cells.join(', ')}).`);
+  const seconds = Number(values.seconds ?? 3);
+  const setup = store === 'sqlite' ? values.synchronous : '';
+  const module = moduleOf({ kind: 'lastout', module: 'lastout.js' });
+  const what = { module, store: store as Store, setup, cell: cell as Cell, seconds };
+  await profile(what, serverOptions(true), join(cache, 'bench-profiles'));
 }

@@ -1,0 +1,36 @@
+/** What the bench asks of every system that it measures: lastout, its peers and the bare engines alike. */
+
+/** One system, opened in a process of its own. */
+export interface Contender {
+  /** Adds one job; resolves when the system has accepted it. */
+  add(): unknown;
+  /** Adds so many jobs in one call of the system's own bulk function. */
+  addMany(count: number): Promise<unknown>;
+  /** Starts a worker whose handler is an async function that only calls `onJob`. */
+  work(concurrency: number, onJob: () => void): Promise<Working>;
+  close(): Promise<unknown>;
+}
+
+export interface Working {
+  /** Resolves when the ends of all jobs are stored. A system without it is given the benefit: its last handler counts. */
+  settled?(): Promise<unknown>;
+  stop(): Promise<unknown>;
+}
+
+export interface Where {
+  readonly store: Store;
+  /** The server's URL, or the path of a file in an empty folder. */
+  readonly at: string;
+  /** How the system is set up, such as "tuned"; it knows the word itself. */
+  readonly setup: string;
+  /** What each job carries: a hundred bytes as JSON. */
+  readonly payload: Readonly<Record<string, string | number>>;
+}
+
+export type OpenContender = (where: Where) => Promise<Contender>;
+
+export const stores = ['memory', 'sqlite', 'postgres', 'redis'] as const;
+export type Store = (typeof stores)[number];
+
+export const cells = ['enqueue100', 'enqueue1', 'bulk', 'drain1', 'drain10', 'drain100', 'latency'] as const;
+export type Cell = (typeof cells)[number];
