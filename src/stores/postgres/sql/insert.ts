@@ -99,6 +99,7 @@ begin
   end if;
   if m.seq is not null then
     select b.* into j from ${s}.jobs b where b.seq = m.seq;
+    if not found then return row('again', null, null)::${s}.inserted; end if;
     if n.dedup = 'coalesce' then return ${s}.pull_to(p_step, p_now, j, n, p_inside); end if;
     if p_inside is true then
       -- What is decided holds until the caller's transaction ends: nobody claims this job before.
