@@ -123,7 +123,7 @@ function verbsOn({ call, context, sender, give }: VerbParts): Verbs {
       const spot = next && spots.of(next);
       const since = system.monotonic();
       const about = next ? claimArgs(next, spot) : noClaim;
-      const rows = await call('settle_v1', [now(), sender, cap, owner, ...args, next !== null, ...about]);
+      const rows = await call('settle_v1', [now(), sender, cap, owner, ...args, next?.owner ?? null, ...about]);
       const { hints, answers, after, at } = stepLine(rows);
       if (next) spots.learn(next, spot, after, at, since);
       tell(hints);

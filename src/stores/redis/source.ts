@@ -15,7 +15,7 @@ export type RedisSource =
   /** `redis://USER:PASSWORD@HOST:6379/DATABASE`, or `rediss://…` for TLS. */
   | { readonly url: string }
   /** Options of ioredis, for sockets, TLS certificates or Sentinel. */
-  | { readonly options: RedisOptions }
+  | { readonly options: object }
   /** A client of yours. Its settings are used for connections of our own; it is sent nothing, and never closed. */
   | { readonly client: GivenClient };
 

@@ -115,10 +115,10 @@ end $$;
 -- p_locked: all claims in question, by commas. p_epochs, p_counts: of which claims how many completed jobs are in p_places (of
 -- each in its claim; null: not known), p_created, p_ids (by commas) and p_results (by newlines), in this order. p_others: JSON of
 -- settlements, in the order of the call. p_started: [[epoch, "place,place,…"], …], see begin_jobs. p_policies: of the
--- jobs that follow. Answers: place:code of all that are not ok; a p before the place of a completed one, among these.
+-- jobs that follow. p_next: who claims; null: nobody. Answers: place:code of all that are not ok; a p before the place of a completed one, among these.
 create function ${s}.settle_v1(
   p_now bigint, p_sender text, p_cap bigint, p_owner text, p_locked text, p_epochs text, p_counts text, p_places text,
-  p_created text, p_ids text, p_results text, p_others text, p_started text, p_policies text, p_next boolean, ${asked}
+  p_created text, p_ids text, p_results text, p_others text, p_started text, p_policies text, p_next text, ${asked}
 ) returns setof ${s}.answer language plpgsql ${settings} as $$
 declare
   v_step bigint := ${s}.begin_step(false);
@@ -147,7 +147,8 @@ begin
     perform ${s}.begin_jobs((x.value ->> 0)::bigint, p_owner, string_to_array(x.value ->> 1, ','))
     from json_array_elements(p_started::json) x;
   end if;
-  if p_next then
+  if p_next is not null then
+    p_owner := p_next;
 ${claimPart(s)}
   else
     v_quiet := v_quiet and not exists (select 1 from ${s}.limits l where l.concurrency is not null);

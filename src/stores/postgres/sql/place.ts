@@ -26,7 +26,7 @@ begin
   if not ${s}.put(j, v_place) then return null; end if;
   if v_place <> 2 then return v_place; end if;
   if p_inside or p_inside is null then
-    perform ${s}.note_key(p_step, j, p_now, null, p_inside);
+    perform ${s}.note_key(p_step, j, p_now, j.seq, p_inside);
   elsif ${s}.take_turn(j) then
     update ${s}.pending p set place = 0 where p.type = j.type and p.seq = j.seq;
     return 0;
@@ -34,14 +34,14 @@ begin
   return 2;
 end $$;
 
--- The turn of this key is to be looked at. p_yields: a job that has just given it away.
-create function ${s}.note_key(p_step bigint, j ${s}.jobs, p_now bigint, p_yields bigint, p_inside boolean) returns void
+-- The turn of this key is to be looked at. p_stood: the job, if it came to stand behind; null: it gave the turn away.
+create function ${s}.note_key(p_step bigint, j ${s}.jobs, p_now bigint, p_stood bigint, p_inside boolean) returns void
 language plpgsql as $$
 begin
   if p_inside then
     insert into ${s}.loose (type, queue, xkey) values (j.type, j.queue, j.xkey);
   else
-    insert into ${s}.events (step, at, type, queue, xkey, yields) values (p_step, p_now, j.type, j.queue, j.xkey, p_yields);
+    insert into ${s}.events (step, at, type, queue, xkey, stood) values (p_step, p_now, j.type, j.queue, j.xkey, p_stood);
   end if;
 end $$;
 
@@ -64,7 +64,7 @@ declare
 begin
   delete from ${s}.pending p where p.type = j.type and p.seq = j.seq returning p.place into v_place;
   if v_place = 0 and j.xkey is not null then
-    if p_inside or p_inside is null then perform ${s}.note_key(p_step, j, p_now, j.seq, p_inside);
+    if p_inside or p_inside is null then perform ${s}.note_key(p_step, j, p_now, null, p_inside);
     else perform ${s}.pass_turn(p_step, p_now, j.type, j.queue, j.xkey, j.seq);
     end if;
   end if;
@@ -103,10 +103,10 @@ begin
   perform ${s}.give_turn(p_step, p_now, p_type, p_queue, p_xkey, v_seq);
 end $$;
 
--- A turn that nobody who is ready or claimed has is passed on; not to who has just given it away, if there is another. A turn
--- that there is not yet goes to who was due first.
+-- A turn that nobody who is ready or claimed has is passed on. One that there is not yet goes to who was due first; one that
+-- was given away in this step goes to who was behind before, or else to the first of those who came to stand behind since.
 create function ${s}.mend_turn(
-  p_step bigint, p_now bigint, p_type text, p_queue text, p_xkey text, p_yields bigint[] default null
+  p_step bigint, p_now bigint, p_type text, p_queue text, p_xkey text, p_stood bigint[] default null
 ) returns void language plpgsql as $$
 declare
   v_seq bigint;
@@ -124,11 +124,12 @@ begin
     select 1 from ${s}.jobs b left join ${s}.pending p on p.type = b.type and p.seq = b.seq
     where b.seq = v_seq and coalesce(p.place, 0) = 0 and not exists (select 1 from ${s}.done d where d.seq = b.seq)
   ) then return; end if;
-  if v_seq = v_next or p_yields is not null then
+  if v_next is distinct from v_seq then v_next := null; end if;
+  if v_next is not null or p_stood is not null then
     select p.seq into v_next from ${s}.pending p
     where p.place = 2 and p.type = p_type and p.queue = p_queue and p.xkey = p_xkey
-      and case when v_seq = v_next then p.seq = v_next else p.seq <> all(p_yields) end
-    order by p.priority, p.due_at, p.seq limit 1 for update skip locked;
+      and (v_next is null or p.seq = v_next)
+    order by array_position(p_stood, p.seq) nulls first, p.priority, p.due_at, p.seq limit 1 for update skip locked;
     if found then
       perform ${s}.give_turn(p_step, p_now, p_type, p_queue, p_xkey, v_next);
       return;
@@ -151,11 +152,12 @@ declare
   r record;
 begin
   for r in
-    select e.type, e.queue, e.xkey, array_agg(e.yields) filter (where e.yields is not null) as yields
+    select e.type, e.queue, e.xkey, case when bool_or(e.stood is null)
+        then coalesce(array_agg(e.stood order by e.no) filter (where e.stood is not null), '{}') end as stood
     from ${s}.events e where e.no > p_step and e.step = p_step and e.xkey is not null
     group by e.type, e.queue, e.xkey order by e.type, e.queue, e.xkey
   loop
-    perform ${s}.mend_turn(p_step, p_now, r.type, r.queue, r.xkey, r.yields);
+    perform ${s}.mend_turn(p_step, p_now, r.type, r.queue, r.xkey, r.stood);
   end loop;
 end $$;
 

@@ -147,7 +147,7 @@ create table ${s}.events (
   at bigint not null,
   later_at bigint,
   left_epoch bigint,
-  yields bigint,
+  stood bigint,
   attempt int,
   pending int,
   delayed int,
