@@ -129,16 +129,13 @@ begin
       - (select count(*) from ${s}.pending p where p.expires_at <= p_now and p.queue = p_queue));
 end $$;
 
--- The even ones as a set where that is the same, then the rest by type and key, so that two calls do not wait for each
--- other. All of them in the order of the call where it matters: a queue might be full, or an id comes twice.
+-- The even ones as a set, unless a queue might be full, and the rest in the order of the call.
 create function ${s}.insert_each(
   p_step bigint, p_now bigint, p_inside boolean, p_atomic boolean, p_policies int[], p_seqs bigint[], p_order int[],
   e ${s}.evens, p_rest json
 ) returns text language plpgsql as $$
 declare
   v_crowded boolean := ${s}.is_crowded(p_now, p_inside, e, p_rest);
-  v_in_order boolean := v_crowded
-    or (select count(distinct r.id) < count(*) from json_to_recordset(p_rest) r(id text));
   v_set boolean := false;
   v_answers text[] := '{}';
   v_most bigint;
@@ -163,9 +160,7 @@ begin
       select r.o, p_seqs[r.o], r.id, r.given, r.print, r.type, r.queue, r.priority, r.in_ms, r.at, r.ttl_ms, r.max_attempts, r.subject,
         r.key, r.xkey, r.dedup, r.source, r.metadata, p_policies[r.policy], r.input, r.long, r.flags
       from json_populate_recordset(null::${s}.new_job, p_rest) r
-    ) x order by case when v_in_order then '' else x.type end collate "C",
-      case when v_in_order or bool_or(x.key is null and x.dedup <> 'none') over (partition by x.type) then '' else x.key end collate "C",
-      x.o
+    ) x order by x.o
   loop
     v_most := null;
     if v_crowded then

@@ -113,7 +113,7 @@ begin
           and d.state <> 0 and d.seq < p_below order by d.state desc, d.seq desc limit p_limit
       ) x)
     union all
-    (select h.seq from ${s}.claims c cross join lateral unnest(c.seqs) h(seq)
+    (select distinct h.seq from ${s}.claims c cross join lateral unnest(c.seqs) h(seq)
       where 'processing' = any(f.states) and h.seq < p_below order by h.seq desc limit p_limit)
     union all
     (select p.seq from ${s}.pending p where 'expired' = any(f.states) and p.expires_at <= p_now and p.seq < p_below
