@@ -18,6 +18,8 @@ export interface Ear {
 }
 
 const answerMs = 1_000;
+/** Of the connection that may have gone the same way as the one it is asked about. */
+const quickAnswerMs = 500;
 /** A connection that has silently gone looks like one on which nothing happens. */
 const pingMs = 30_000;
 const backoffMs = { first: 100, most: 5_000 } as const;
@@ -111,9 +113,13 @@ export function createEar(connect: (() => Promise<Connection>) | null, system: S
   }
 
   /** A connection that does not answer in time is given up. */
-  function ask(connection: Connection, query: PgQuery): Promise<{ readonly rows: unknown[] }> {
+  function ask(
+    connection: Connection,
+    query: PgQuery,
+    withinMs: number = answerMs,
+  ): Promise<{ readonly rows: unknown[] }> {
     const turn = last.then(async () => {
-      const callOff = system.timer(answerMs, () => breakOff(connection.client));
+      const callOff = system.timer(withinMs, () => breakOff(connection.client));
       try {
         return await system.awaiting(connection.client.query(query));
       } finally {
@@ -148,7 +154,8 @@ export function createEar(connect: (() => Promise<Connection>) | null, system: S
       const query: PgQuery = { text: atWork, values: [pid], rowMode: 'array', types };
       const known = current;
       try {
-        const answer = await reach().then((connection) => ask(connection, query));
+        const withinMs = known ? quickAnswerMs : answerMs;
+        const answer = await reach().then((connection) => ask(connection, query, withinMs));
         return answer.rows.length > 0;
       } catch (error) {
         // The one that was there may have gone the same way; a new one tells.
