@@ -37,6 +37,8 @@ export function createEar(connect: (() => Promise<Connection>) | null, system: S
   /** Behind a pooler, a session that listens would be given to strangers. */
   let deaf = connect === null;
   let ended = false;
+  /** The last one that nobody wants to hear any more, until it is gone. */
+  let leaving: Promise<void> = Promise.resolve();
 
   function reach(): Promise<Connection> {
     if (current) return Promise.resolve(current);
@@ -105,7 +107,7 @@ export function createEar(connect: (() => Promise<Connection>) | null, system: S
     const gone = current;
     current = null;
     callOffPing?.();
-    if (gone) void gone.close();
+    if (gone) leaving = gone.close();
   }
 
   async function say(text: string): Promise<void> {
@@ -172,7 +174,7 @@ export function createEar(connect: (() => Promise<Connection>) | null, system: S
       channels.clear();
       const open = current ?? (await connecting?.catch(() => null));
       current = null;
-      await open?.close();
+      await Promise.all([leaving, open?.close()]);
     },
   };
 }
