@@ -85,6 +85,6 @@ async function fewTurns(): Promise<void> {
 }
 
 /** Who asks a store without end is not waited for without end. */
-const roundsMax = 200;
+const roundsMax = 1_000;
 
 const realTime = createSystem();
