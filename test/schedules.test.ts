@@ -276,7 +276,11 @@ describe('changing and removing', () => {
       let changed = false;
       const late = tapped(shared, (store) => ({
         claim: async (request) => (changed ? store.claim(request) : nothing),
-        insert: (jobs, options) => ((changed = true), store.insert(jobs, options)),
+        async insert(jobs, options) {
+          const inserted = await store.insert(jobs, options);
+          changed = true;
+          return inserted;
+        },
       }));
       const later = await open(late, { clock });
       onTestFinished(() => closeUnder(clock, later));
