@@ -108,13 +108,14 @@ declare
   g record;
 begin
   for g in
-    select string_agg(b.seq::text, ',') as seqs, string_agg(b.id, ',') as ids, string_agg(b.created_at::text, ',') as created,
-      string_agg(b.due_at::text, ',') as due, string_agg(b.input, E'\\n') as inputs, b.type, b.queue, b.priority,
+    select string_agg(b.seq::text, ',' order by x.o) as seqs, string_agg(b.id, ',' order by x.o) as ids,
+      string_agg(b.created_at::text, ',' order by x.o) as created, string_agg(b.due_at::text, ',' order by x.o) as due,
+      string_agg(b.input, E'\\n' order by x.o) as inputs, b.type, b.queue, b.priority,
       b.max_attempts, b.policy, count(*) as n
-    from unnest(q.seqs) x(seq) cross join lateral (
+    from unnest(q.seqs) with ordinality x(seq, o) cross join lateral (
       select j.seq, j.id, j.created_at, j.due_at, j.input, j.type, j.queue, j.priority, j.max_attempts, j.policy
       from ${s}.jobs j where j.seq = x.seq and j.flags = 0 offset 0
-    ) b group by b.type, b.queue, b.priority, b.max_attempts, b.policy
+    ) b group by b.type, b.queue, b.priority, b.max_attempts, b.policy order by min(x.o)
   loop
     insert into ${s}.events (step, at, name, type, queue, attempt, ids, pending, processing)
     values (q.step, p_now, 'claimed', g.type, g.queue, 1, g.ids, -g.n, g.n);
