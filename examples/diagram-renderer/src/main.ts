@@ -32,7 +32,12 @@ async function show(config: Config): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'lastout-diagrams-'));
   const staying = process.stdout.isTTY && !process.argv.includes('--once');
   // Few slots, so that they are soon taken. Nothing of the tour is meant to outlive it.
-  const own = { jobDbPath: join(folder, 'jobs.db'), queueMaxConcurrent: 2, queueMaxWaiting: 2, renderTimeoutMs: 20_000 };
+  const own = {
+    jobDbPath: join(folder, 'jobs.db'),
+    queueMaxConcurrent: 2,
+    queueMaxWaiting: 2,
+    renderTimeoutMs: 60_000,
+  };
   const logger = createLogger('warn', ({ message, fields }) => say(`  [log] ${message} ${JSON.stringify(fields)}`));
   try {
     await using app = await App.open({ ...config, ...own, port: staying ? config.port : 0 }, logger);

@@ -44,8 +44,9 @@ function bundledFonts(svg) {
   const styles = { regular: '', semibold: ';font-weight:600', bold: ';font-weight:700', italic: ';font-style:italic' };
   return svg
     .replace(/@font-face\s*\{[^}]*\}/g, '')
-    .replace(/font-family:\s*"?d2-\d+-font-(regular|semibold|bold|italic)"?/g, (_, style) =>
-      `font-family:${family}${styles[style]}`,
+    .replace(
+      /font-family:\s*"?d2-\d+-font-(regular|semibold|bold|italic)"?/g,
+      (_, style) => `font-family:${family}${styles[style]}`,
     );
 }
 
@@ -75,7 +76,9 @@ function textOfMarkdown(svg) {
 
 /** `var(--x)` and `color-mix(…)` become plain colours. */
 function resolveVariables(svg) {
-  const values = new Map([...svg.matchAll(/(--[\w-]+)\s*:\s*([^;"}]+)[;"}]/g)].map(([, name, value]) => [name, value.trim()]));
+  const values = new Map(
+    [...svg.matchAll(/(--[\w-]+)\s*:\s*([^;"}]+)[;"}]/g)].map(([, name, value]) => [name, value.trim()]),
+  );
   const resolve = (text, depth = 0) =>
     depth > 20
       ? text

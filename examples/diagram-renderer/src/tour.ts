@@ -19,7 +19,11 @@ interface Answer {
 export async function tour(app: App, address: string, say: (text: string) => void): Promise<void> {
   const post = async (diagram: Diagram, mode: string): Promise<{ response: Response; body: Answer }> => {
     const headers = { 'Content-Type': 'application/json' };
-    const response = await fetch(`${address}/render?mode=${mode}`, { method: 'POST', headers, body: JSON.stringify(diagram) });
+    const response = await fetch(`${address}/render?mode=${mode}`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(diagram),
+    });
     return { response, body: (await response.json()) as Answer };
   };
 
@@ -40,7 +44,9 @@ export async function tour(app: App, address: string, say: (text: string) => voi
   );
   const answers = await Promise.all(crowd);
   const refused = answers.find(({ response }) => response.status === 429);
-  say(`  ${answers.filter(({ response }) => response.ok).length} rendered, ${answers.filter(({ response }) => response.status === 429).length} refused`);
+  say(
+    `  ${answers.filter(({ response }) => response.ok).length} rendered, ${answers.filter(({ response }) => response.status === 429).length} refused`,
+  );
   if (refused) say(`  429 ${refused.body.error}, Retry-After: ${refused.response.headers.get('retry-after')}\n`);
 
   say('A mistake');
@@ -49,5 +55,7 @@ export async function tour(app: App, address: string, say: (text: string) => voi
   say(`  job ${job.id}: ${job.status}, "${job.error}"\n`);
 
   const { total, leftBehind } = await app.store.stats();
-  say(`Jobs: ${total.completed} completed, ${total.failed} failed, ${total.processing} rendering; left behind ${leftBehind}.`);
+  say(
+    `Jobs: ${total.completed} completed, ${total.failed} failed, ${total.processing} rendering; left behind ${leftBehind}.`,
+  );
 }

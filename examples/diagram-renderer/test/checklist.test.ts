@@ -20,4 +20,3 @@ test('every item of the checklist has a test', async () => {
   expect([...new Set(numbers.flat())].sort()).toEqual(all);
   for (const ofOneTest of numbers) expect(ofOneTest.length).toBeLessThanOrEqual(3);
 });
-

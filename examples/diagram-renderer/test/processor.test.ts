@@ -4,7 +4,17 @@ import { expect, test } from 'vitest';
 import { JobProcessor } from '../src/job-processor.js';
 import type { JobStore } from '../src/job-store.js';
 import { RenderError } from '../src/renderer.js';
-import { CountingSlots, Door, openStore, stage, StubCache, StubRenderer, temporaryFolder, until } from './support.js';
+import {
+  CountingSlots,
+  Door,
+  openStore,
+  type Stage,
+  stage,
+  StubCache,
+  StubRenderer,
+  temporaryFolder,
+  until,
+} from './support.js';
 
 test('003-02 003-03 003-04 a job is rendering, then takes a slot, then is rendered with source, format and output type', async () => {
   const told: string[] = [];
@@ -73,7 +83,11 @@ test('003-07 003-13 003-22 with no slot and no waiting place a job fails with Ba
 
   for (const id of refused) {
     const job = await at.finished(id);
-    expect(job).toMatchObject({ status: 'failed', error: 'BackpressureError: Queue is full', errorCode: 'BACKPRESSURE' });
+    expect(job).toMatchObject({
+      status: 'failed',
+      error: 'BackpressureError: Queue is full',
+      errorCode: 'BACKPRESSURE',
+    });
     // It was rendering before it asked for a slot.
     expect(job.startedAt).toBeInstanceOf(Date);
     expect(await at.store.get(id)).toMatchObject({ attempts: 1 });
@@ -162,7 +176,13 @@ test('003-11 the processor works with six parts of any make', async () => {
     wait: () => Promise.reject(new Error('not asked for')),
     async work(process, concurrency) {
       const signal = new AbortController().signal;
-      const answer = await process({ id: '1', diagram, inputHash: 'h', signal, artifact: { put: () => Promise.reject(new Error('no')) } });
+      const answer = await process({
+        id: '1',
+        diagram,
+        inputHash: 'h',
+        signal,
+        artifact: { put: () => Promise.reject(new Error('no')) },
+      });
       told.push(`job store: ${concurrency} at once, answered ${JSON.stringify(answer)}`);
       return {
         id: 'w',
@@ -239,8 +259,9 @@ test('003-20 three processors on one file render each job once', async () => {
     return source;
   });
   const file = `sqlite:${join(await temporaryFolder(), 'jobs.db')}`;
-  const processors = [];
-  for (let n = 0; n < 3; n++) processors.push(await stage({ store: await openStore(file), renderer, env: { QUEUE_MAX_WAITING: '200' } }));
+  const processors: Stage[] = [];
+  for (let n = 0; n < 3; n++)
+    processors.push(await stage({ store: await openStore(file), renderer, env: { QUEUE_MAX_WAITING: '200' } }));
   const [first] = processors;
   await Promise.all(processors.map(({ processor }) => processor.start()));
   const ids = await Promise.all(Array.from({ length: 120 }, (_, n) => processors[n % 3]!.submit(`number ${n}`)));

@@ -145,7 +145,8 @@ test('PNGs are written with the bundled font, whatever fonts the machine has', a
 });
 
 test('no picture is fetched by an address that a diagram names, neither from the web nor from this machine', () => {
-  const named = '<svg><image href="/etc/logo.png" width="1"/><image xlink:href="https://a.example/x.png"></image></svg>';
+  const named =
+    '<svg><image href="/etc/logo.png" width="1"/><image xlink:href="https://a.example/x.png"></image></svg>';
   expect(flattenSvg(named)).toBe('<svg></svg>');
   const inside = '<svg><image href="data:image/png;base64,AAAA"/></svg>';
   expect(flattenSvg(inside)).toBe(inside);

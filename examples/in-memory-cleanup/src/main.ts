@@ -1,8 +1,9 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { defineJob, type JobType } from 'lastout';
 import { fakeClock } from 'lastout/testing';
-import { dossier } from './dossier.js';
+import { dossier, type Pitch } from './dossier.js';
 import { InMemoryJobQueue } from './in-memory-job-queue.js';
 import { formatTable, policyTable } from './policy-table.js';
 
@@ -17,17 +18,20 @@ const logger = {
   error: (message: string) => say(`  [log] ${message}`),
 };
 
+/** As many jobs as one likes, without a file each. */
+const ping = defineJob<Pitch, null>('ping', { run: () => null });
+
 say('Opening the queue; its cleanup starts by itself');
 const jobs = await InMemoryJobQueue.open({}, { clock, logger, artifacts: { dir } });
 try {
   await clock.settle();
   say(`\n${formatTable(policyTable(jobs.config))}\n`);
 
-  await write(20, 'The first dossiers: each leaves three sections and a cached result, as files');
+  await write(dossier, 20, 'The first dossiers: each leaves three sections and a cached result, as files');
   await pass(12, 'Half a day later they are all there');
-  await write(5, 'Five more');
+  await write(dossier, 5, 'Five more');
   await pass(13, 'After 25 hours the first ones go, files first');
-  await write(1_100, 'Far more than the limit of 1000');
+  await write(ping, 1_100, 'Far more small jobs than the limit of 1000');
   await clock.advance(1_000);
   await show('No hour had to pass: the oldest went at once');
 } finally {
@@ -37,10 +41,10 @@ try {
   say(`\nGood night. The books ${clean ? 'are balanced: created = released + stored' : 'do NOT balance'}.`);
 }
 
-async function write(count: number, title: string): Promise<void> {
+async function write(type: JobType<Pitch, unknown>, count: number, title: string): Promise<void> {
   say(title);
-  const worker = await jobs.work([dossier], 20);
-  for (let n = 1; n <= count; n++) await jobs.add(dossier, { title: `Number ${n}`, pitch: 'Bread that bakes itself.' });
+  const worker = await jobs.work([type], 20);
+  for (let n = 1; n <= count; n++) await jobs.add(type, { title: `Number ${n}`, pitch: 'Bread that bakes itself.' });
   for (let busy = true; busy; busy = await isBusy()) await clock.advance(1);
   await worker.stop();
   await show('');
