@@ -12,7 +12,7 @@ const examples = existsSync(folder)
   : [];
 
 // Processes, not threads: the tests load a native SQLite, send signals and change directories.
-// Two at a time suits two cores; more would only make the timing tests wait for one another.
+// Two at a time suit two cores; more would only make the timing tests wait for one another.
 // A test that moves the clock by hours asks a server thousands of times meanwhile.
 const shared = { pool: 'forks', testTimeout: 60_000, hookTimeout: 60_000 } as const;
 

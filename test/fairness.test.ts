@@ -14,13 +14,15 @@ eachStore((on) => {
       const chain = defineJob('chain', {
         async run() {
           ran += 1;
+          if (ran === 1) {
+            setTimeout(() => {
+              ranAtTick = ran;
+            }, 30);
+          }
           if (ranAtTick > 0 || ran === 20_000) resolve();
           else await queue.enqueue('chain', null);
         },
       });
-      setTimeout(() => {
-        ranAtTick = ran;
-      }, 30);
       void queue.work([chain], { concurrency: 1 }).then(() => queue.enqueue('chain', null));
     });
     await ended;

@@ -60,7 +60,7 @@ const lives: Readonly<Record<string, Life>> = {
   'was removed by retention': async ({ queue, clock }) => {
     await send(queue);
     await run(queue, () => 'done');
-    await clock.advance('2d');
+    await clock.advance('2h');
     await queue.sweep();
     expect(await queue.get(id)).toBeNull();
   },
@@ -69,7 +69,7 @@ const lives: Readonly<Record<string, Life>> = {
 eachStore((on) => {
   describe('a given id is known while its job', () => {
     it.each(Object.entries(lives))('%s', async (_state, live) => {
-      const still = await on.still();
+      const still = await on.still({ cleanup: { jobRetentionMs: 3_600_000 } });
       await live(still);
       await expectKnown(still.queue);
     });

@@ -29,7 +29,7 @@ function counting(name: string, options: object = {}) {
 
 describe.each(engines)('runUntilIdle on %s', (engine) => {
   it('with nothing to do is over at once, after one question to the store', async () => {
-    await using on = await bench(engine);
+    await using on = await bench(engine, { deaf: true });
     const { type } = counting('mail');
     expect(await on.queue.runUntilIdle([type])).toEqual(none);
     const asked = on.wire.of('claim').filter(({ request }) => (request as ClaimRequest).types.includes('mail'));

@@ -9,6 +9,7 @@ import { type FakeClock, fakeClock } from '../src/testing/index.js';
 import { engines, type EngineName, withStore } from './engines.js';
 import { closeUnder } from './support.js';
 
+const runsOn: { readonly [engine in EngineName]: number } = { memory: 200, sqlite: 50, postgres: 15, redis: 20 };
 const seed = Number(process.env.LASTOUT_SEED ?? 20_300_102);
 const path = process.env.LASTOUT_PATH;
 
@@ -206,7 +207,7 @@ async function closeIn(world: World): Promise<void> {
 }
 
 async function agree(engine: EngineName): Promise<void> {
-  const numRuns = Number(process.env.LASTOUT_RUNS ?? (engine === 'memory' ? 200 : 50));
+  const numRuns = Number(process.env.LASTOUT_RUNS ?? runsOn[engine]);
   let sequences = 0;
   let ticks = 0;
   const sequence = fc.array(acts, { minLength: 3, maxLength: 15, size: 'max' });

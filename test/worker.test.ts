@@ -276,6 +276,30 @@ describe.each(engines)('waking up on %s', (engine) => {
     }
   });
 
+  it('a job is settled after its log lines, also when they travel with those of another one', async () => {
+    await using on = await bench(engine);
+    const noted = gate();
+    on.wire.before.note = () => noted.passed;
+    const ends: Record<string, ReturnType<typeof gate<null>>> = { a: gate<null>(), b: gate<null>() };
+    let started = 0;
+    const type = jobType('told', ({ input, log }) => {
+      log(`a line of ${String(input)}`);
+      started += 1;
+      return ends[input as string]!.passed;
+    });
+    const [a, b] = await on.queue.enqueueMany(['a', 'b'].map((input) => ({ type, input })));
+    await on.queue.work([type], { concurrency: 2 });
+    await until(on.clock, () => started === 2);
+    for (const each of ['a', 'b']) {
+      ends[each]!.open(null);
+      await on.clock.settle();
+    }
+    expect(on.wire.of('settle')).toEqual([]);
+    noted.open();
+    await allDone(on, 2);
+    for (const { id } of [a!, b!]) expect(await on.queue.logs(id)).toHaveLength(1);
+  });
+
   it('a far delayed job keeps nobody busy', async () => {
     await using on = await bench(engine);
     const type = jobType('far', () => null);

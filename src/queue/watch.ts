@@ -128,11 +128,11 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
       options.timeout === undefined ? Number.POSITIVE_INFINITY : system.monotonic() + toMs(options.timeout, 'timeout');
     for (;;) {
       options.signal?.throwIfAborted();
-      const seen = hints;
+      const [seen, lastLook] = [hints, closed];
       const job = await get(id);
       if (!job) throw new LastoutError('JOB_NOT_FOUND', `There is no job ${id}.`);
       if (job.state !== 'pending' && job.state !== 'processing') return job;
-      if (closed) throw new LastoutError('CLOSED', 'The queue was closed while waiting.');
+      if (lastLook) throw new LastoutError('CLOSED', 'The queue was closed while waiting.');
       const left = until - system.monotonic();
       if (left <= 0)
         throw new LastoutError('WAIT_TIMEOUT', `Job ${id} is still ${job.state} after ${String(options.timeout)}.`, {

@@ -11,22 +11,38 @@ const linesMax = 1_001;
 
 export interface Notebook {
   write(run: Run, entry: Entry): void;
-  /** Everything written so far goes to the store; to be awaited before a job is settled. */
-  flush(): Promise<void>;
-  has(run: Run): boolean;
+  /** What was written for a job goes to the store: to be awaited before the job is settled. Null: there is nothing. */
+  written(run: Run): Promise<void> | null;
   drop(run: Run): void;
   stop(): void;
 }
 
+interface Page {
+  progress: Progress | null;
+  readonly lines: Note['lines'][number][];
+}
+
 export function createNotebook(worker: Worker): Notebook {
   const { store, system, logger } = worker.parts;
-  const pages = new Map<Run, { progress: Progress | null; lines: Note['lines'][number][] }>();
+  const pages = new Map<Run, Page>();
+  /** Sent and not answered. A settlement by another connection could overtake it, and then it would be refused. */
+  const onTheWay = new Map<Run, Promise<void>>();
   let callOff: (() => void) | null = null;
 
-  async function flush(): Promise<void> {
+  function flush(): void {
     if (pages.size === 0) return;
     const written = [...pages];
     pages.clear();
+    const sent = send(written);
+    for (const [run] of written) {
+      const all = Promise.all([onTheWay.get(run), sent]).then(() => {
+        if (onTheWay.get(run) === all) onTheWay.delete(run);
+      });
+      onTheWay.set(run, all);
+    }
+  }
+
+  async function send(written: readonly (readonly [Run, Page])[]): Promise<void> {
     const notes = written.map(
       ([run, { progress, lines }]): Note => ({
         id: run.id,
@@ -46,7 +62,10 @@ export function createNotebook(worker: Worker): Notebook {
   }
 
   return {
-    flush,
+    written(run) {
+      if (pages.has(run)) flush();
+      return onTheWay.get(run) ?? null;
+    },
     write(run, { progress, line }) {
       if (run.over) return;
       const page = pages.get(run) ?? { progress: null, lines: [] };
@@ -55,10 +74,9 @@ export function createNotebook(worker: Worker): Notebook {
       if (line && page.lines.length < linesMax) page.lines.push(line);
       callOff ??= system.timer(writeEveryMs, () => {
         callOff = null;
-        void flush();
+        flush();
       });
     },
-    has: (run) => pages.has(run),
     drop: (run) => void pages.delete(run),
     stop() {
       callOff?.();

@@ -82,7 +82,8 @@ export class Slots {
       ending = run.endingOfThrown(thrown);
     }
     if (run.startedAt !== null) this.#meter.ran(this.worker.parts.system.monotonic() - run.startedAt);
-    if (this.notebook.has(run)) await this.notebook.flush();
+    const written = this.notebook.written(run);
+    if (written) await written;
     const ended = run.endBelongings();
     if (ended) await ended;
     this.#ended(run, ending);

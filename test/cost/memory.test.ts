@@ -107,7 +107,8 @@ function countingTables(tables: Tables, count: (n: number) => void): Tables {
   const isRow = (value: unknown): boolean => typeof value === 'object' && value !== null && 'maxAttempts' in value;
   return new Proxy(tables, {
     get(target, name) {
-      const method = target[name as keyof Tables] as (...given: unknown[]) => unknown;
+      const method = target[name as keyof Tables] as ((...given: unknown[]) => unknown) | undefined;
+      if (!method) return undefined;
       return (...given: unknown[]): unknown => {
         const answer = method(...given);
         if (isRow(answer)) count(1);

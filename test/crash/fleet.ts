@@ -65,7 +65,14 @@ export class Fleet implements Disposable {
 
   #start(program: 'worker' | 'producer', url: string, order: WorkerOrder | null, ...rest: string[]): Member {
     const name = `${program}-${this.members.length + 1}`;
-    const child = fork(this.#programs[program], [url, this.ledgers, name, ...rest], { execArgv: [] });
+    const child = fork(this.#programs[program], [url, this.ledgers, name, ...rest], {
+      execArgv: [],
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    });
+    let lastWords = '';
+    child.stderr!.on('data', (data: Buffer) => {
+      lastWords = (lastWords + data.toString()).slice(-2_000);
+    });
     const member: Member = {
       name,
       child,
@@ -75,7 +82,8 @@ export class Fleet implements Disposable {
       exited: new Promise((resolve) => {
         child.once('exit', (code, signal) => {
           if (this.#selfKills && signal === 'SIGKILL' && member.state === 'ready') this.#noteKill(member);
-          if (member.state !== 'killed' && code !== 0) this.crashes.push(`${name} ended with ${code ?? signal}`);
+          if (member.state !== 'killed' && code !== 0)
+            this.crashes.push(`${name} ended with ${code ?? signal}: ${lastWords}`);
           member.state = 'gone';
           resolve();
         });
@@ -161,9 +169,15 @@ export function pause(ms: number): Promise<void> {
 }
 
 /** Waits for something that must come about; what it waits for is in the error. */
-export async function until(what: string, holds: () => boolean | Promise<boolean>, withinMs = 60_000): Promise<void> {
+export async function until(
+  what: string,
+  holds: () => boolean | Promise<boolean>,
+  withinMs = 60_000,
+  fleet?: Fleet,
+): Promise<void> {
   const startedAt = performance.now();
   while (!(await holds())) {
+    if (fleet && fleet.crashes.length > 0) throw new Error(`While waiting: ${what}: ${fleet.crashes.join('\n')}`);
     if (performance.now() - startedAt > withinMs) throw new Error(`Waited ${withinMs} ms in vain: ${what}`);
     await pause(20);
   }

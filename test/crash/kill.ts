@@ -57,7 +57,7 @@ async function killAtRandom(fleet: Fleet, queue: Queue): Promise<void> {
   let producer = fleet.startProducer();
   for (let done = 1; done <= kills; done++) {
     await until('half of the workers are ready', () => fleet.readyWorkers.length >= workers / 2);
-    await until('there is new work', async () => (await stored(queue)) >= done * jobsPerKill);
+    await until('there is new work', async () => (await stored(queue)) >= done * jobsPerKill, 60_000, fleet);
     const ready = fleet.readyWorkers;
     const victim = ready[fleet.random.below(ready.length)]!;
     fleet.kill(victim);
@@ -82,10 +82,11 @@ async function stopAtRandom(fleet: Fleet): Promise<void> {
 }
 
 /** One after another, while the others are killed and stopped: whoever takes it stands still past its lease. */
-async function blockAtRandom(queue: Queue): Promise<void> {
+async function blockAtRandom(fleet: Fleet, queue: Queue): Promise<void> {
   for (let done = 0; done < blocks; done++) {
     const { id } = await queue.enqueue(blocking, { ms: blockMs });
-    await until('the blocking job has ended', async () => (await queue.get(id))?.state === 'completed');
+    const hasEnded = async () => (await queue.get(id))?.state === 'completed';
+    await until('the blocking job has ended', hasEnded, 60_000, fleet);
     await pause(100);
   }
 }
@@ -101,7 +102,7 @@ async function killed(engine: EngineName): Promise<void> {
   for (let i = 0; i < workers; i++) fleet.startWorker(i < 6 ? all : ahead);
   await until('all workers are ready', () => fleet.readyWorkers.length === workers);
 
-  await Promise.all([killAtRandom(fleet, queue), stopAtRandom(fleet), blockAtRandom(queue)]);
+  await Promise.all([killAtRandom(fleet, queue), stopAtRandom(fleet), blockAtRandom(fleet, queue)]);
   await drain(queue);
   await fleet.close(fleet.members);
 

@@ -32,6 +32,19 @@ const variants: readonly Variant[] = [
   { way: 'death after', lasts: 'once', then: 'restart' },
 ];
 
+const ways = [...new Set(variants.map(({ way }) => way))];
+
+/** `each way`: at every call every way to fail, for how long and what then in turn. For engines where all would take long. */
+export type Share = 'all' | 'each way';
+
+function variantsAt(share: Share, turn: number): readonly Variant[] {
+  if (share === 'all') return variants;
+  return ways.map((way, index) => {
+    const ofWay = variants.filter((variant) => variant.way === way);
+    return ofWay[(turn + index) % ofWay.length]!;
+  });
+}
+
 /** More calls than any operation makes: a loop that never ends is a fault of the loop. */
 const callsMax = 60;
 /** Enough to see what they have in common. */
@@ -47,12 +60,12 @@ export interface Tally {
 }
 
 /** Every cell of one operation; throws where some break a rule, with their coordinates. */
-export async function allCells(arena: Arena, make: () => Operation): Promise<Tally> {
+export async function allCells(arena: Arena, make: () => Operation, share: Share, turn: number): Promise<Tally> {
   const tally: Tally = { cells: 0, calls: 0, verbs: new Set() };
   const broken: Error[] = [];
   for (let at = 1; at <= callsMax; at++) {
     let hits = 0;
-    for (const variant of variants) {
+    for (const variant of variantsAt(share, turn + at)) {
       const verb = await cell(arena, make, { at, ...variant }, variant.then).catch((error: unknown) => error as Error);
       if (verb === null) continue;
       hits += 1;

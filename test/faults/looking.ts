@@ -1,7 +1,7 @@
 /** Reading and watching. */
 import type { JobEvent, Queue } from '../../src/index.js';
 import { demand, freshId, type Operation, put } from './operation.js';
-import type { Answer, World } from './world.js';
+import type { Answer, Process, World } from './world.js';
 
 /** A read that fails says so in one way, changes nothing, and is right the next time. */
 function reading<T>(
@@ -32,7 +32,8 @@ function health(): Operation {
     async run(_, a) {
       answer = await a.call('health', (queue) => queue.health());
       demand(answer.ok, 'health never rejects');
-      if (a.wire.hitAt !== null) demand(!answer.value.ok, 'health is good while the store does not answer');
+      const hit = a.wire.hitAt === null ? null : a.wire.calls[a.wire.hitAt - 1];
+      if (hit === 'check') demand(!answer.value.ok, 'health is good while the store does not answer');
     },
     async again(_, process) {
       const { ok } = await process.surely('health', (queue) => queue.health());
@@ -68,6 +69,7 @@ function waiting(): Operation {
 /** A reader that breaks off goes on from its last cursor and has then seen everything once. */
 function following(): Operation {
   let id = '';
+  let other: Process;
   let cursor: string | undefined;
   const seen: string[] = [];
   const follow = (queue: Queue, after: string | undefined): Promise<void> =>
@@ -82,12 +84,16 @@ function following(): Operation {
     })();
   return {
     async setUp(world, a) {
-      id = await put(world, a, 'task', 'return', { delay: '300ms' });
-      const other = await world.start('other');
+      id = await put(world, a, 'task', 'return', { delay: '1h' });
+      other = await world.start('other');
       await other.work();
     },
-    async run(_, a) {
-      const answer = await a.call('events', (queue) => follow(queue, undefined));
+    async run(world, a) {
+      const reading = a.call('events', (queue) => follow(queue, undefined));
+      // What it is to see happens when it has begun.
+      await world.until(() => a.wire.calls.includes('read') && a.wire.inStore === 0, 1_000);
+      await other.surely('reschedule', (queue) => queue.reschedule(id, { delay: 0 }));
+      const answer = await reading;
       demand(answer.ok || answer.code === 'STORE_UNAVAILABLE', 'events broke off in another way');
     },
     async again(_, process) {

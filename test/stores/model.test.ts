@@ -12,7 +12,7 @@ import { Model } from './model/model.js';
 
 const seed = Number(process.env.LASTOUT_SEED ?? 20_300_101);
 /** Fewer where every call is a round trip: what they would find costs the others a tenth. */
-const runs: { readonly [engine in EngineName]: number } = { memory: 1_000, sqlite: 1_000, postgres: 200, redis: 200 };
+const runs: { readonly [engine in EngineName]: number } = { memory: 1_000, sqlite: 400, postgres: 100, redis: 150 };
 const path = process.env.LASTOUT_PATH;
 const replayPath = process.env.LASTOUT_REPLAY;
 

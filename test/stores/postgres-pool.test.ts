@@ -79,7 +79,8 @@ describe('how many', () => {
     const by = hurrying();
     const run = await runOn({ url: postgresUrl() }, { max: 1 }, by);
     await reading(run, 'select 1');
-    const long = reading(run, 'select 1 from pg_sleep(0.1)');
+    const long = reading(run, 'select 1 from pg_sleep(0.5)');
+    await new Promise((resolve) => setImmediate(resolve)); // it is under way, and is not to be hurried
     by.hurry();
     const { message } = await expectCode('STORE_UNAVAILABLE', () => writing(run, `insert into ${name} values (1)`));
     expect(message).toContain('all 1 connections were busy');

@@ -41,9 +41,10 @@ describeOn('redis', 'hints on Redis', () => {
     await one.pause('default', true);
     await eventually('the others hear it', () => kindsOf(others).includes('pause'));
     await other.pause('elsewhere', true); // whatever came before has arrived with it
-    await eventually('and they hear the others', () => mine.length >= 2 && shared.length >= 2);
-    expect(kindsOf(mine)).toEqual(['pause', 'pause']);
-    expect(kindsOf(shared)).toEqual(['pause', 'pause']);
+    // Whoever begins to listen also says that something may have been missed.
+    const pausesIn = (hints: readonly Hint[]): number => kindsOf(hints).filter((kind) => kind === 'pause').length;
+    await eventually('and they hear the others', () => pausesIn(mine) >= 2 && pausesIn(shared) >= 2);
+    expect([pausesIn(mine), pausesIn(shared)]).toEqual([2, 2]);
     await one.close();
     await two.close();
   });

@@ -5,7 +5,7 @@ import type { Ending } from '../../src/core/ending.js';
 import { type Claimed, noFilter, type Store } from '../../src/core/store.js';
 import { claim, cleanupOf, ending } from '../../src/testing/store-cases/bench.js';
 import { temporaryFolder } from '../support.js';
-import { newJob, openStore } from './sqlite-support.js';
+import { newJob, openStore, system } from './sqlite-support.js';
 
 interface Held extends Claimed {
   /** The job that something happens to. */
@@ -44,6 +44,33 @@ describe.each(Object.keys(acts))('another connection %s', (act) => {
       expect(alone.answers).toHaveLength(10);
     }
   });
+});
+
+test('a late ending that claims again in the same call gets what lapsed as it is now, and once', async () => {
+  const file = join(temporaryFolder(), 'jobs.db');
+  let now = 1_000_000;
+  const at = { system: { ...system, now: () => now } };
+  const [store, other] = [await openStore(file, at), await openStore(file, at)];
+  const ids = ['a', 'b', 'c'];
+  await store.insert(
+    ids.map((id) => newJob({ id })),
+    { atomic: true },
+  );
+  const { epoch } = await claim(store);
+  now += 60_000;
+  expect((await other.sweep({ limit: 100, cleanup: null })).lapsed).toBe(1);
+  const next = { owner: 'worker-1', types: ['mail'], queues: null, slots: 2, ahead: 0, leaseMs: 30_000, maxStalls: 3 };
+  const settlements = ids.map((id) => ({ id, epoch, ending: ending.complete() }));
+  const { answers, claimed } = await store.settle({ owner: 'worker-1', settlements, started: [], next });
+  expect(answers).toEqual(['STALE_CLAIM', 'STALE_CLAIM', 'STALE_CLAIM']);
+  expect(claimed!.jobs).toMatchObject([
+    { id: 'a', stalls: 1 },
+    { id: 'b', stalls: 1 },
+  ]);
+  expect((await claim(other, { owner: 'worker-2' })).jobs.map(({ id }) => id)).toEqual(['c']);
+  expect((await store.tally(cleanupOf())).queues).toMatchObject([{ pending: 0, processing: 3 }]);
+  await other.close();
+  await store.close();
 });
 
 /** Ten jobs are claimed, something is done to the fourth, and then all end, so many in one call. */

@@ -7,7 +7,7 @@ import { loadDriver, single, type SqliteDatabase, type Value } from '../../src/s
 import { sqliteStore } from '../../src/stores/sqlite/index.js';
 import { createSystem } from '../../src/system.js';
 
-const system = createSystem();
+export const system = createSystem();
 
 export function openStore(where: string | StoreFactory, context: Partial<StoreContext> = {}): Promise<Store> {
   const factory = typeof where === 'string' ? sqliteStore({ file: where }) : where;

@@ -18,6 +18,8 @@ export interface Ear {
 }
 
 const answerMs = 1_000;
+/** Of the connection that may have gone the same way as the one it is asked about. */
+const quickAnswerMs = 500;
 /** A connection that has silently gone looks like one on which nothing happens. */
 const pingMs = 30_000;
 const backoffMs = { first: 100, most: 5_000 } as const;
@@ -35,6 +37,8 @@ export function createEar(connect: (() => Promise<Connection>) | null, system: S
   /** Behind a pooler, a session that listens would be given to strangers. */
   let deaf = connect === null;
   let ended = false;
+  /** The last one that nobody wants to hear any more, until it is gone. */
+  let leaving: Promise<void> = Promise.resolve();
 
   function reach(): Promise<Connection> {
     if (current) return Promise.resolve(current);
@@ -103,7 +107,7 @@ export function createEar(connect: (() => Promise<Connection>) | null, system: S
     const gone = current;
     current = null;
     callOffPing?.();
-    if (gone) void gone.close();
+    if (gone) leaving = gone.close();
   }
 
   async function say(text: string): Promise<void> {
@@ -111,9 +115,13 @@ export function createEar(connect: (() => Promise<Connection>) | null, system: S
   }
 
   /** A connection that does not answer in time is given up. */
-  function ask(connection: Connection, query: PgQuery): Promise<{ readonly rows: unknown[] }> {
+  function ask(
+    connection: Connection,
+    query: PgQuery,
+    withinMs: number = answerMs,
+  ): Promise<{ readonly rows: unknown[] }> {
     const turn = last.then(async () => {
-      const callOff = system.timer(answerMs, () => breakOff(connection.client));
+      const callOff = system.timer(withinMs, () => breakOff(connection.client));
       try {
         return await system.awaiting(connection.client.query(query));
       } finally {
@@ -148,7 +156,8 @@ export function createEar(connect: (() => Promise<Connection>) | null, system: S
       const query: PgQuery = { text: atWork, values: [pid], rowMode: 'array', types };
       const known = current;
       try {
-        const answer = await reach().then((connection) => ask(connection, query));
+        const withinMs = known ? quickAnswerMs : answerMs;
+        const answer = await reach().then((connection) => ask(connection, query, withinMs));
         return answer.rows.length > 0;
       } catch (error) {
         // The one that was there may have gone the same way; a new one tells.
@@ -165,7 +174,7 @@ export function createEar(connect: (() => Promise<Connection>) | null, system: S
       channels.clear();
       const open = current ?? (await connecting?.catch(() => null));
       current = null;
-      await open?.close();
+      await Promise.all([leaving, open?.close()]);
     },
   };
 }

@@ -20,8 +20,8 @@ export interface RunParts {
 /** How often a step is tried that others have got in the way of, or whose connection turned out to be gone. */
 const triesMax = 4;
 /** When no answer has come by then, the server is asked whether it still works on one. */
-export const doubtMs = 1_200;
-const overtakenMs = 500;
+export const doubtMs = 900;
+const overtakenMs = 300;
 /** Longer than the server lets any statement run: nobody waits for the answer any more. */
 const hopelessMs = 14_000;
 

@@ -25,7 +25,7 @@ export interface Connection {
 /** How long a command waits for a connection. */
 const waitMs = 3_000;
 /** A server from which nothing comes in so many looks is taken for gone, and its connection is given up. */
-const silence = { lookMs: 500, looks: 5 } as const;
+const silence = { lookMs: 250, looks: 9 } as const;
 const retry = { leastMs: 50, mostMs: 1_000 } as const;
 
 /** 50 ms at first, a second at most, spread so that many processes do not come back together. */

@@ -39,7 +39,10 @@ export function createEnded(session: Session, sure: (row: Row) => Known): (row: 
       `${results}}`,
       guessed ? 0 : 1,
     );
-    if (Number(changes) === list.length) return;
+    if (Number(changes) === list.length) {
+      for (const known of list) known.guessed = false;
+      return;
+    }
     if (guessed) throw new WrongGuess();
     throw new Error(`Ended ${changes} jobs instead of ${list.length}`);
   }

@@ -4,6 +4,7 @@
  * ends one asks in the same statement whether that is so.
  */
 import type { Row } from '../local/tables.js';
+import type { Claims } from './claims.js';
 import type { Live } from './live.js';
 import { restOf } from './rows.js';
 import type { Known, Session, StepPart } from './session.js';
@@ -22,7 +23,7 @@ export interface Held extends StepPart {
   over(epoch: number): void;
 }
 
-export function createHeld({ rows }: Session, live: Live): Held {
+export function createHeld({ rows }: Session, live: Live, records: Pick<Claims, 'claim'>): Held {
   const claims = new Map<number, Map<string, Known>>();
 
   function forgetOldest(): void {
@@ -48,6 +49,8 @@ export function createHeld({ rows }: Session, live: Live): Held {
     expect(endings) {
       const unknown: string[] = [];
       for (const { id, epoch } of endings) {
+        // Of a claim that has lapsed nothing is true any more.
+        if (claims.has(epoch) && !records.claim(epoch)) claims.delete(epoch);
         const claim = claims.get(epoch);
         const known = claim?.get(id);
         if (!known || rows.has(known.row.seq)) {

@@ -67,8 +67,9 @@ export function createLanes(session: Session, live: Live): Lanes {
     const { type, queue } = lane;
     const reading = readingOf(lane);
     return pageOfRows.all(type, queue, limit).map((values, index) => {
-      const known = rows.get(values[0] as number) ?? session.know(rowIn(lane, values), values[6] as number);
-      return found(known, reading, index);
+      const known = rows.get(values[0] as number);
+      const sure = known && !known.guessed ? known : session.know(rowIn(lane, values), values[6] as number);
+      return found(sure, reading, index);
     });
   }
   function rowIn({ type, queue }: Lane, values: Values): Row {

@@ -95,7 +95,7 @@ export function createLive(session: Session): Live {
     },
     liveAt(seq) {
       const known = rows.get(seq);
-      if (known) return known.row.state === null ? known.row : undefined;
+      if (known && !known.guessed) return known.row.state === null ? known.row : undefined;
       return rowIn(bySeq.get(seq));
     },
     many: (seqs) => rowsIn(bySeqs.all(JSON.stringify(seqs))),

@@ -79,6 +79,13 @@ export function createSession(db: SqliteDatabase, names: Names): Session {
   const policies = createPolicies(sql, names, counts);
 
   function know(row: Row, policy: number): Known {
+    const guess = rows.get(row.seq);
+    if (guess) {
+      // It is the same object to those who have met it; what is read now is better than what was remembered.
+      Object.assign(guess.row, row);
+      const { priority, dueAt, expiresAt } = row;
+      return Object.assign(guess, { priority, dueAt, expiresAt, guessed: false, lane: null });
+    }
     const known: Known = {
       row,
       policy,
@@ -95,7 +102,7 @@ export function createSession(db: SqliteDatabase, names: Names): Session {
   }
   function rowOf(values: Values, build: (values: Values, policy: string) => Row): Row {
     const known = rows.get(values[0] as number);
-    if (known) return known.row;
+    if (known && !known.guessed) return known.row;
     const policy = values[8] as number;
     return know(build(values, policies.bodyOf(policy)), policy).row;
   }

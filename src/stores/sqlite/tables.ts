@@ -35,7 +35,7 @@ export function createTables(db: SqliteDatabase, namespace: string): SqliteTable
   const live = createLive(session);
   const pending = createPending(session, live);
   const claims = createClaims(session, live);
-  const held = createHeld(session, live);
+  const held = createHeld(session, live, claims);
   const ids = createKnownIds(session);
   const lineLog = createLineLog(session);
   const tombstones = createTombstones(session);

@@ -1,6 +1,6 @@
 /** Find: which jobs, newest first, page by page. Reading changes nothing. */
 import assert from 'node:assert/strict';
-import { ending, filterOf, storeCase } from './bench.js';
+import { claim, ending, filterOf, storeCase } from './bench.js';
 
 export const readCases = [
   storeCase('find: newest first', async ({ insert, find }) => {
@@ -47,6 +47,13 @@ export const readCases = [
     const id = await add();
     await settle(await take(), ending.snooze(5_000));
     assert.deepEqual([await find({ states: ['processing'] }), await find({ states: ['pending'] })], [[], [id]]);
+  }),
+  storeCase('find: a job that left its claim, and is in another one, is on one page', async ({ store, ...bench }) => {
+    await bench.insert({ id: 'a' }, { id: 'b' }, { id: 'c' });
+    const { epoch } = await claim(store, { slots: 3 });
+    await bench.settle({ id: 'a', epoch, owner: 'worker-1' }, ending.snooze(0));
+    await bench.claimIds();
+    for (const size of [1, 2, 3]) assert.deepEqual(await bench.find({ states: ['processing'] }, size), ['c', 'b', 'a']);
   }),
   storeCase('find: by type', async ({ insert, find }) => {
     await insert({ id: 'a' }, { id: 'b', type: 'sms' }, { id: 'c', type: 'fax' });

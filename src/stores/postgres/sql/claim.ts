@@ -108,11 +108,14 @@ declare
   g record;
 begin
   for g in
-    select string_agg(b.seq::text, ',') as seqs, string_agg(b.id, ',') as ids, string_agg(b.created_at::text, ',') as created,
-      string_agg(b.due_at::text, ',') as due, string_agg(b.input, E'\\n') as inputs, b.type, b.queue, b.priority,
+    select string_agg(b.seq::text, ',' order by x.o) as seqs, string_agg(b.id, ',' order by x.o) as ids,
+      string_agg(b.created_at::text, ',' order by x.o) as created, string_agg(b.due_at::text, ',' order by x.o) as due,
+      string_agg(b.input, E'\\n' order by x.o) as inputs, b.type, b.queue, b.priority,
       b.max_attempts, b.policy, count(*) as n
-    from unnest(q.seqs) x(seq) join ${s}.jobs b on b.seq = x.seq
-    where b.flags = 0 group by b.type, b.queue, b.priority, b.max_attempts, b.policy
+    from unnest(q.seqs) with ordinality x(seq, o) cross join lateral (
+      select j.seq, j.id, j.created_at, j.due_at, j.input, j.type, j.queue, j.priority, j.max_attempts, j.policy
+      from ${s}.jobs j where j.seq = x.seq and j.flags = 0 offset 0
+    ) b group by b.type, b.queue, b.priority, b.max_attempts, b.policy order by min(x.o)
   loop
     insert into ${s}.events (step, at, name, type, queue, attempt, ids, pending, processing)
     values (q.step, p_now, 'claimed', g.type, g.queue, 1, g.ids, -g.n, g.n);
@@ -124,8 +127,9 @@ begin
   end loop;
   if v_n < cardinality(q.seqs) then
     for g in
-      select b as job, b.type, b.queue, b.subject, b.attempts + 1 as attempt, b.id
-      from unnest(q.seqs) x(seq) join ${s}.jobs b on b.seq = x.seq where b.flags <> 0
+      select b.job, (b.job).type, (b.job).queue, (b.job).subject, (b.job).attempts + 1 as attempt, (b.job).id
+      from unnest(q.seqs) x(seq)
+      cross join lateral (select j as job from ${s}.jobs j where j.seq = x.seq and j.flags <> 0 offset 0) b
     loop
       insert into ${s}.events (step, at, name, type, queue, subject, attempt, ids, pending, processing)
       values (q.step, p_now, 'claimed', g.type, g.queue, g.subject, g.attempt, g.id, -1, 1);

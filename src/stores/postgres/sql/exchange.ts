@@ -65,7 +65,10 @@ const claimPart = (s: string): string => `
           and min(b.policy) = max(b.policy) as alike,
         min(b.priority)::text || ',' || min(b.max_attempts)::text as ranks,
         (select p.body from ${s}.policies p where p.no = min(b.policy)) as policy
-      into g from unnest(t.seqs) x(seq) join ${s}.jobs b on b.seq = x.seq;
+      into g from unnest(t.seqs) x(seq) cross join lateral (
+        select j.seq, j.id, j.created_at, j.due_at, j.input, j.flags, j.priority, j.max_attempts, j.policy
+        from ${s}.jobs j where j.seq = x.seq offset 0
+      ) b;
       if g.flags = 0 and g.alike then
         with told as (
           insert into ${s}.events (step, at, name, type, queue, attempt, ids, pending, processing)

@@ -170,9 +170,10 @@ begin
   t := ${s}.search(json_populate_record(null::${s}.filter, p_filter::json), p_below, p_limit, v_now);
   return query select null::text, t.next where t.next is not null;
   return query
-  select ${s}.job_text(b, d, case when d.seq is null and p.seq is null then ${s}.holder_of(b) end, v_now), null::bigint
+  select ${s}.job_text(b, d.row, case when (d.row).seq is null and p.seq is null then ${s}.holder_of(b) end, v_now), null::bigint
   from unnest(t.seqs) with ordinality x(seq, o) join ${s}.jobs b on b.seq = x.seq
-    left join ${s}.done d on d.seq = b.seq left join ${s}.pending p on p.type = b.type and p.seq = b.seq
+    left join lateral (select e as row from ${s}.done e where e.seq = b.seq offset 0) d on true
+    left join lateral (select q.seq from ${s}.pending q where q.type = b.type and q.seq = b.seq offset 0) p on true
   order by x.o;
 end $$;
 `;

@@ -90,7 +90,10 @@ begin
   -- A job that is refused changes nothing.
   if not p_room and coalesce(m.seq, v_again, v_running) is null then return row('full', n.id, null)::${s}.inserted; end if;
   if n.dedup <> 'replace' or m.seq is null then
-    for j in select b.* from unnest(v_late) x(seq) join ${s}.jobs b on b.seq = x.seq loop
+    for j in
+      select (b.job).* from unnest(v_late) x(seq)
+      cross join lateral (select k as job from ${s}.jobs k where k.seq = x.seq offset 0) b
+    loop
       perform ${s}.expire(p_step, p_now, j, p_inside);
     end loop;
   end if;

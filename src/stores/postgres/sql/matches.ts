@@ -16,7 +16,9 @@ begin
     where p.type = p_type and p.seq < p_below order by p.type desc, p.seq desc limit 1;
   else
     select p.seq, p.place, p.expires_at into m
-    from ${s}.jobs b join ${s}.pending p on p.type = b.type and p.seq = b.seq
+    from ${s}.jobs b cross join lateral (
+      select q.seq, q.place, q.expires_at from ${s}.pending q where q.type = b.type and q.seq = b.seq offset 0
+    ) p
     where b.type = p_type and b.key between p_key and p_key and b.over is null and b.seq < p_below
     order by b.key desc, b.seq desc limit 1;
   end if;

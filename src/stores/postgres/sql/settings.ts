@@ -1,6 +1,7 @@
 /**
  * How the functions that are called from outside are planned: once per session, along indices, whatever the statistics say.
- * Joins stand in the order in which they are to be made.
+ * Joins stand in the order in which they are to be made. Where two tables could still change places, and with them the order of
+ * what comes out, the second one is a lateral query with `offset 0`, which the planner leaves as it is.
  */
 export const settings = `
   set plan_cache_mode = force_generic_plan

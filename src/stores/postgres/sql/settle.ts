@@ -25,8 +25,10 @@ declare
 begin
   with job as materialized (
     select x.id, x.result, b.seq, b.created_at, b.type, b.queue, b.subject
-    from unnest(p_ids, p_results) x(id, result) join ${s}.jobs b on b.id = x.id
-    where b.flags < 2 and case when b.seq in (select unnest(c.seqs)) then true else false end
+    from unnest(p_ids, p_results) x(id, result) cross join lateral (
+      select j.seq, j.created_at, j.type, j.queue, j.subject from ${s}.jobs j where j.id = x.id and j.flags < 2 offset 0
+    ) b
+    where case when b.seq in (select unnest(c.seqs)) then true else false end
       and not exists (select 1 from ${s}.done d where d.seq = b.seq)
   ), ended as (
     insert into ${s}.done (seq, completed_at, created_at, epoch, started_at, attempts, state, "left", result)

@@ -122,10 +122,10 @@ declare
   j ${s}.jobs;
 begin
   for j in
-    select b.* from (
+    select (b.job).* from (
       select p.seq from ${s}.pending p where p.expires_at > p_floor and p.expires_at <= p_now
       order by p.expires_at, p.seq limit ${expiredMax} for update skip locked
-    ) x join ${s}.jobs b on b.seq = x.seq
+    ) x cross join lateral (select k as job from ${s}.jobs k where k.seq = x.seq offset 0) b
   loop
     perform ${s}.expire(p_step, p_now, j, false);
     v_n := v_n + 1;

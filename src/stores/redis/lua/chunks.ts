@@ -34,6 +34,10 @@ function chunks.change(kind, chunk, all, live)
   end
   delta.all, delta.live = delta.all + all, delta.live + live
 end
+function chunks.liveIn(kind, chunk)
+  local delta = chunkDeltas[kind .. ':' .. chunk]
+  return (tonumber(call('HGET', CHUNK_LIVE, kind .. ':' .. chunk)) or 0) + (delta and delta.live or 0)
+end
 function chunks.changeRow(row, all, live) chunks.change(row.about.type, sub(rows.seqText(row), 1, 8), all, live) end
 
 do

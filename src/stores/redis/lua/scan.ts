@@ -53,10 +53,28 @@ local function inOrder(below)
     return true
   end
 end
+-- The live jobs of a type, newest first. Of a chunk no more is read once all its live ones were met, so that what has
+-- ended costs next to nothing.
 function scan.liveOf(kind)
-  local accept = inOrder(math.huge)
-  return rowsFrom(byChunks({ kind }, (tonumber(call('HGET', COUNTERS, 'seq')) or 0) + 1, true, false), function(row)
-    return accept(row) and not row.state
+  local accept, from, list, read, left, size = inOrder(math.huge), 'w', nil, 0, 0, 20
+  local function following()
+    while true do
+      if left > 0 then
+        local entries, ids = call('LRANGE', list, -read - size, -read - 1), {}
+        read, size = read + #entries, min(4 * size, 500)
+        for i = #entries, 1, -1 do ids[#ids + 1] = sub(entries[i], 3) end
+        if #ids > 0 then return ids end
+      end
+      local chunk = chunks.newest({ kind }, from, true)
+      if not chunk then return nil end
+      list, read, left = chunks.list(kind, chunk), 0, chunks.liveIn(kind, chunk)
+      from = number(chunk) > 0 and digits(number(chunk) - 1, 8) or '!'
+    end
+  end
+  return rowsFrom(following, function(row)
+    local isLive = accept(row) and not row.state
+    if isLive then left = left - 1 end
+    return isLive
   end)
 end
 `;
