@@ -588,7 +588,10 @@ describe.each(engines)('liveness on %s', (engine) => {
     on.wire.before.move = () => {
       throw new Error('the process died here');
     };
-    await passing(on.clock, on.queue.sweep().catch(() => undefined));
+    await passing(
+      on.clock,
+      on.queue.sweep().catch(() => undefined),
+    );
     expect(await codeOf(bytesOf(on.queue.artifacts.read(artifact)))).toBe('ARTIFACT_CORRUPT'); // the bytes are gone
     expect((await on.queue.find({ type: 'lastout.artifact' })).items).toHaveLength(1);
     expect(await stateOf(on.queue, id)).toBe('completed');

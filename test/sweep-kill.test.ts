@@ -25,7 +25,9 @@ function filesIn(dir: string): string[] {
   return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
 }
 
-it('killed at any file, a maintainer is followed by another, and no file, record or job is left', { timeout: 240_000 }, async () => {
+it('killed at any file, a maintainer is followed by another, and no file, record or job is left', {
+  timeout: 240_000,
+}, async () => {
   const dir = temporaryFolder();
   const file = join(temporaryFolder(), 'jobs.db');
   const puts = defineJob<any, any>('puts', {

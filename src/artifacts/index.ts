@@ -58,7 +58,6 @@ export function finalizerOf(place: Place | null): Finalizer {
   };
 }
 
-// eslint-disable-next-line @typescript-eslint/require-await -- an empty list is a list all the same
 async function* none(): AsyncIterable<never> {
   yield* [];
 }

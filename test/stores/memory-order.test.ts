@@ -109,7 +109,8 @@ describe('a timed list', () => {
         const back = from === null ? inOrder : inOrder.filter((entry) => compare(entry) < 0);
         expect([...timed.before(from)]).toEqual(back.toReversed());
         expect(timed.size).toBe(stay.length);
-        for (const at of [0, 200, 401]) expect(timed.countBefore(at)).toBe(stay.filter((entry) => entry.at < at).length);
+        for (const at of [0, 200, 401])
+          expect(timed.countBefore(at)).toBe(stay.filter((entry) => entry.at < at).length);
       }),
       { numRuns: 60, seed: 20300101 },
     );

@@ -21,8 +21,11 @@ async function world(): Promise<World> {
   const store = await openStore(url);
   const [client, watcher] = [await plainClient(url), await plainClient(url)];
   const isWaiting = async (): Promise<boolean> =>
-    (await watcher.query(`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`))
-      .rowCount !== 0;
+    (
+      await watcher.query(
+        `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      )
+    ).rowCount !== 0;
   return {
     store,
     client,
@@ -137,7 +140,11 @@ describeOn('postgres', 'owners and holds on PostgreSQL', () => {
     await store.insert([newJob()], { atomic: true });
     const one = await claimed(store);
     await whileOpen(
-      () => client.query('select lastout.set_hold(seq, 8640000000000000, $2) from lastout.jobs where id = $1', [one.id, 'wait']),
+      () =>
+        client.query('select lastout.set_hold(seq, 8640000000000000, $2) from lastout.jobs where id = $1', [
+          one.id,
+          'wait',
+        ]),
       () => complete(store, one),
     );
     expect(await find(store, one.id)).toMatchObject({ state: 'completed', heldReason: 'wait' });
@@ -151,7 +158,11 @@ describeOn('postgres', 'owners and holds on PostgreSQL', () => {
     await store.insert([job], { atomic: true });
     const move = { kind: 'cancel', reason: 'stop', force: false } as const;
     await whileOpen(
-      () => client.query('select lastout.set_hold(seq, 8640000000000000, $2) from lastout.jobs where id = $1', [job.id, 'wait']),
+      () =>
+        client.query('select lastout.set_hold(seq, 8640000000000000, $2) from lastout.jobs where id = $1', [
+          job.id,
+          'wait',
+        ]),
       () => store.move({ filter: { ...noFilter, ids: [job.id] }, move, dryRun: false, cursor: null, limit: 1 }),
     );
     expect(await find(store, job.id)).toMatchObject({ state: 'cancelled', heldReason: 'wait' });
@@ -205,6 +216,12 @@ describeOn('postgres', 'owners and holds on PostgreSQL', () => {
 
 async function removed(store: Store, id: string): Promise<void> {
   const move = { kind: 'remove', force: false } as const;
-  const { items } = await store.move({ filter: { ...noFilter, ids: [id] }, move, dryRun: false, cursor: null, limit: 1 });
+  const { items } = await store.move({
+    filter: { ...noFilter, ids: [id] },
+    move,
+    dryRun: false,
+    cursor: null,
+    limit: 1,
+  });
   expect(items).toEqual([{ id, outcome: 'removed' }]);
 }

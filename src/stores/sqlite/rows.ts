@@ -11,7 +11,7 @@ import type { Value, Values } from './driver.js';
 
 /** As they are stored: the position is the number. Add at the end only. */
 const stateNumbers: readonly FinishedState[] = ['completed', 'failed', 'cancelled', 'expired'];
-const removedNumbers: readonly (State & string)[] = [...stateNumbers, 'pending', 'processing'];
+const removedNumbers: readonly State[] = [...stateNumbers, 'pending', 'processing'];
 const whyNumbers: readonly RemovedWhy[] = ['age', 'count', 'cap', 'removed'];
 const leavingNumbers: readonly LeavingKind[] = [
   'complete',

@@ -244,7 +244,12 @@ export async function extend(
   leaseMs: number,
   begun: boolean,
 ): Promise<void> {
-  await extendAll(model, real, { owner, leaseMs, claims: [{ epoch, ids: [id], started: begun ? [id] : [] }], card: null });
+  await extendAll(model, real, {
+    owner,
+    leaseMs,
+    claims: [{ epoch, ids: [id], started: begun ? [id] : [] }],
+    card: null,
+  });
 }
 
 export async function extendAll(model: Model, real: Real, wanted: ExtendRequest): Promise<void> {
