@@ -9,7 +9,7 @@
 // again (scripts/services). What cannot be had is skipped and named at the end, except where it must be there: in CI, and
 // as root on Debian or Ubuntu. The last line is always `N passed, N failed, N skipped`.
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { installNode, otherNodes } from './nodes.mjs';
 import { run } from './run.mjs';
@@ -24,6 +24,7 @@ const inCi = !['', '0', 'false', undefined].includes(process.env.CI);
 const mustServe = inCi || (process.getuid?.() === 0 && distribution() !== null);
 const parts = [];
 const served = [];
+const failures = [];
 
 /** Runs one part, and notes how it went whatever happens inside. */
 async function part(name, work) {
@@ -69,7 +70,18 @@ function count(report) {
   const unloaded = testResults.filter(
     (file) => file.status === 'failed' && !file.assertionResults.some(({ status }) => status === 'failed'),
   );
+  for (const { name: file, message } of unloaded) failures.push({ file, test: '(the file itself)', message });
+  for (const { name: file, assertionResults } of testResults)
+    for (const { status, fullName, failureMessages } of assertionResults)
+      if (status === 'failed') failures.push({ file, test: fullName, message: failureMessages.join('\n') });
   return { passed: numPassedTests, failed: numFailedTests + unloaded.length, skipped: numPendingTests + numTodoTests };
+}
+
+/** What failed, once more at the very end: above it may be ten thousand lines, of which a log keeps the last ones. */
+function nameFailures() {
+  for (const { file, test, message } of failures.slice(0, 20))
+    console.log(`\nFAILED ${relative(root, file)} > ${test}\n${message.slice(0, 1_500)}`);
+  if (failures.length > 20) console.log(`\nand ${failures.length - 20} more`);
 }
 
 function testsOf(store) {
@@ -140,6 +152,7 @@ function summarize() {
     ];
     console.log(line.join('  ').trimEnd());
   }
+  nameFailures();
   console.log('\nservices');
   for (const { name, result, version, how } of served)
     console.log([name.padEnd(width), result.padEnd(7), version.padStart(8), how].join('  ').trimEnd());

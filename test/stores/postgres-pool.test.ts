@@ -52,10 +52,17 @@ describe('how many', () => {
   ])('with %j fifty statements at once share at most %i connections', async (options, most) => {
     const [name, watcher] = [system.id(), await plainClient(postgresUrl())];
     const run = await runOn({ url: named(postgresUrl(), name) }, options);
-    const answers = await Promise.all(
-      Array.from({ length: 50 }, (_, index) => reading(run, `select ${index} from pg_sleep(0.001)`)),
+    // Nobody gets past the door before as many have come as ever will.
+    const door = `${1_000 + most}`;
+    await watcher.query(`select pg_advisory_lock(${door})`);
+    const answers = Promise.all(
+      Array.from({ length: 50 }, (_, index) =>
+        reading(run, `select ${index} from pg_advisory_xact_lock_shared(${door})`),
+      ),
     );
-    expect(answers).toEqual(Array.from({ length: 50 }, (_, index) => index));
+    await eventually('all have come', async () => (await pidsOf(watcher, name)).length === most);
+    await watcher.query(`select pg_advisory_unlock(${door})`);
+    expect(await answers).toEqual(Array.from({ length: 50 }, (_, index) => index));
     expect(await pidsOf(watcher, name)).toHaveLength(most);
   });
 
