@@ -18,15 +18,17 @@ begin
   v_last := (select min(x.seq) from (
     select b.seq from ${s}.jobs b where b.seq < v_below order by b.seq desc limit p_limit) x);
   v_held := array(select distinct h.seq from ${s}.claims c cross join lateral unnest(c.seqs) h(seq)
-    join ${s}.jobs b on b.seq = h.seq
+    cross join lateral (select k.epoch from ${s}.jobs k where k.seq = h.seq offset 0) b
     where h.seq < v_below and h.seq >= v_last and b.epoch < c.epoch);
   return query
   with page as materialized (
     select b.seq, b.id, case when b.queue = '${systemQueue}' then b.type else 'job' end as kind,
       d.seq is null and ((p.seq is null and not b.seq = any(v_held))
         or (b.owned_by is not null and not exists (select 1 from ${s}.jobs o where o.id = b.owned_by))) as astray
-    from ${s}.jobs b left join ${s}.pending p on p.type = b.type and p.seq = b.seq left join ${s}.done d on d.seq = b.seq
-    where b.seq < v_below and b.seq >= v_last order by b.seq desc
+    from (select k.* from ${s}.jobs k where k.seq < v_below order by k.seq desc limit p_limit) b
+    left join lateral (select k.seq from ${s}.pending k where k.type = b.type and k.seq = b.seq offset 0) p on true
+    left join lateral (select k.seq from ${s}.done k where k.seq = b.seq offset 0) d on true
+    order by b.seq desc
   ), counted as (
     select g.*, count(*) filter (where g.astray) over (order by g.seq desc) as nth from page g
   ), seen as materialized (
@@ -41,6 +43,6 @@ begin
   from told t full join ever e on e.kind = t.kind
   union all
   select null, null, null, null, null, (select min(g.seq) from seen g)
-  where exists (select 1 from ${s}.jobs b where b.seq < (select min(g.seq) from seen g));
+  where exists (select 1 from ${s}.jobs b where b.seq < (select min(g.seq) from seen g) order by b.seq desc limit 1);
 end $$;
 `;

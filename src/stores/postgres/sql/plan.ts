@@ -87,7 +87,9 @@ begin
   select count(*), coalesce(sum(${s}.units(b.input) + ${s}.units(d.result) + ${s}.units(d.error)), 0),
     array_to_string((array_agg(b.id order by d.completed_at, d.seq))[:10], ',')
   into n, bytes, sample
-  from unnest(p_seqs) x(seq) join ${s}.jobs b on b.seq = x.seq join ${s}.done d on d.seq = x.seq;
+  from unnest(p_seqs) x(seq)
+  cross join lateral (select k.id, k.input from ${s}.jobs k where k.seq = x.seq offset 0) b
+  cross join lateral (select k.seq, k.completed_at, k.result, k.error from ${s}.done k where k.seq = x.seq offset 0) d;
 end $$;
 
 -- A line for each rule, and one that says where to go on: JSON, null at the end.

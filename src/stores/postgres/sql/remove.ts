@@ -88,7 +88,8 @@ begin
   g.n := ${s}.drop_done(p_step, p_now, p_seqs, p_why, false);
   if g.n = cardinality(p_seqs) then return g; end if;
   v_rest := array(select b.seq from ${s}.jobs b where b.seq = any(p_seqs) order by b.seq for update skip locked);
-  g.owing := array(select b.seq from unnest(v_rest) x(seq) join ${s}.jobs b on b.seq = x.seq
+  g.owing := array(select b.seq from unnest(v_rest) x(seq)
+    cross join lateral (select k.seq, k.id from ${s}.jobs k where k.seq = x.seq offset 0) b
     where exists (select 1 from ${s}.jobs o where o.owned_by = b.id and o.over is null) order by array_position(p_seqs, b.seq));
   v_rest := array(select x.seq from unnest(p_seqs) x(seq) where x.seq = any(v_rest) and not x.seq = any(g.owing));
   g.n := g.n + ${s}.drop_done(p_step, p_now, v_rest, p_why, true);

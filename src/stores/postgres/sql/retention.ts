@@ -30,7 +30,8 @@ begin
       where d.keep_ms is null and d.held_until is null and d.created_at < p_now - r.ms
       order by d.created_at, d.seq limit p_limit for update skip locked);
   end if;
-  return array(select d.seq from unnest(v_own || v_other) x(seq) join ${s}.done d on d.seq = x.seq
+  return array(select d.seq from unnest(v_own || v_other) x(seq)
+    cross join lateral (select k.seq, k.completed_at from ${s}.done k where k.seq = x.seq offset 0) d
     order by d.completed_at, d.seq limit p_limit);
 end $$;
 
@@ -79,7 +80,8 @@ begin
     v_seqs := v_seqs || ${s}.over_count_of(p_now, r, v_type, v_state, v_least, p_limit);
   end loop;
   if p_limit is null then return v_seqs; end if;
-  return array(select d.seq from unnest(v_seqs) x(seq) join ${s}.done d on d.seq = x.seq
+  return array(select d.seq from unnest(v_seqs) x(seq)
+    cross join lateral (select k.seq, k.completed_at from ${s}.done k where k.seq = x.seq offset 0) d
     order by d.completed_at, d.seq limit p_limit);
 end $$;
 

@@ -39,7 +39,7 @@ begin
     t.step := coalesce(t.step, ${s}.begin_step(false));
     c := ${s}.clean_up(t.step, v_now, p_limit, row(p_retention_ms, p_by_completion, p_most)::${s}.retention);
     select string_agg(b.id, ',' order by x.o) into owing from unnest(c.owing) with ordinality x(seq, o)
-      join ${s}.jobs b on b.seq = x.seq;
+      cross join lateral (select k.id from ${s}.jobs k where k.seq = x.seq offset 0) b;
     select string_agg(x.id, ','), count(*) = p_limit or c.more into due_things, c.more from ${s}.due_things(v_now, p_limit) x(id);
   end if;
   lapsed := t.lapsed;
