@@ -32,8 +32,8 @@ end
 function finished.recall(row)
   local record = finished.record(row.swift)
   if not record.byId then
-    record.byId = {}
-    for i, result in ipairs(texts(record.results, #record.ids)) do record.byId[record.ids[i]] = result end
+    record.byId, record.all = {}, texts(record.results, #record.ids)
+    for i, result in ipairs(record.all) do record.byId[record.ids[i]] = result end
   end
   row.state, row.left, row.attempts, row.result = 'completed', 'complete', 1, record.byId[row.id]
   row.completedAt, row.startedAt, row.epoch = record.at, record.startedAt, record.epoch
@@ -150,24 +150,30 @@ local function loadMembers(members, into)
     if row and row.state then into[#into + 1] = row end
   end
 end
--- Of the head of the list, whole records until there are enough rows that ended before an instant; whether more may
--- follow that were not looked at.
+-- Of the head of the list, until there are enough rows that ended before an instant; whether more may follow that were
+-- not looked at. Among those that ended at one instant all are due alike; only where some of them stay, they are put in the
+-- order of insertion, whatever call ended them, for which all are read.
 local LOOKED_MAX = 2000
-function finished.listed(before, limit, into)
+function finished.listed(before, limit, into, inOrder)
   local no, looked, n, last = tonumber(call('HGET', COUNTERS, 'firstEnded')) or 0, 0, 0, nil
   while looked < LOOKED_MAX do
     local record = finished.record(no)
-    -- Those that ended at one instant go in the order of insertion, whatever call ended them.
-    if not record or record.at >= before or (n >= limit and record.at ~= last) then return false end
-    tables.load(record.ids)
-    for _, id in ipairs(record.ids) do
-      local row = tables.stored(id)
-      if row and row.swift == no then
-        into[#into + 1] = row
-        n = n + 1
+    if not record or record.at >= before then return false end
+    local from, size = 1, #record.ids
+    while from <= size and (n < limit or (inOrder and (from > 1 or record.at == last))) do
+      local ids = { unpack(record.ids, from, min(size, from + max(100, limit - n) - 1, from + 999)) }
+      tables.load(ids)
+      for _, id in ipairs(ids) do
+        local row = tables.stored(id)
+        if row and row.swift == no then
+          into[#into + 1] = row
+          n = n + 1
+        end
       end
+      from, last = from + #ids, record.at
     end
-    looked, last, no = looked + #record.ids, record.at, no + 1
+    if from <= size then return false end
+    looked, no = looked + size, no + 1
   end
   return n < limit
 end
@@ -177,7 +183,7 @@ function finished.trimList()
   for _ = 1, 1000 do
     local record, ids, results = finished.record(no), {}, {}
     if not record then return end
-    local all = texts(record.results, #record.ids)
+    local all = record.all or texts(record.results, #record.ids)
     for i, id in ipairs(record.ids) do
       local row = loaded[id]
       if row == nil or (row and row.swift == no) then
@@ -195,9 +201,9 @@ function finished.trimList()
   end
 end
 
-local function endedBefore(before, limit)
+local function endedBefore(before, limit, inOrder)
   local found = {}
-  local more = finished.listed(before, limit, found)
+  local more = finished.listed(before, limit, found, inOrder)
   loadMembers(call('ZRANGEBYSCORE', ENDED_ODD, '-inf', '(' .. whole(before), 'LIMIT', 0, limit), found)
   return firstOf(found, limit), more
 end
@@ -208,13 +214,13 @@ local function createdBefore(before, limit)
   while looked < LOOKED_MAX do
     local chunk = chunks.oldestDone(kinds, from)
     if not chunk then return found, nil end
-    local ids = {}
-    for _, entry in ipairs(chunks.entries(kinds, chunk)) do ids[#ids + 1] = entry[2] end
+    local entries, ids = chunks.entries(kinds, chunk), {}
+    for i, entry in ipairs(entries) do ids[i] = entry[2] end
     tables.load(ids)
     local young = true
-    for _, id in ipairs(ids) do
+    for i, id in ipairs(ids) do
       local row = tables.stored(id)
-      if row and row.createdAt < before then
+      if row and row.seq == entries[i][1] and row.createdAt < before then
         young = false
         if row.state and not row.keepMs and not row.heldUntil then found[#found + 1] = row end
       end
@@ -267,7 +273,7 @@ function finished.overCount(limit)
   return firstOf(found, limit)
 end
 function finished.oldest(limit)
-  local found, more = endedBefore(9007199254740991, limit)
+  local found, more = endedBefore(9007199254740991, limit, true)
   loadMembers(call('ZRANGE', ENDED_OWN, 0, limit - 1), found)
   return firstOf(found, limit), more
 end
