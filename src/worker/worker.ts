@@ -58,6 +58,8 @@ export class Worker {
   readonly slots: Slots;
   readonly handedBack = new Set<string>();
   finished = 0;
+  /** Handlers that came to an end, whether or not the store has answered. */
+  ran = 0;
   #endings: Ended[] = [];
   /** Sent and not answered yet, and how many jobs they ask for. */
   readonly #underWay = new Set<Exchange>();
@@ -307,6 +309,7 @@ export class Worker {
   // ---- endings ------------------------------------------------------------------------------------------------
 
   settle(settlement: Settlement, run: Run | null): void {
+    if (settlement.ending.kind !== 'release') this.ran += 1;
     this.#endings.push({ settlement, run });
     if (this.#endings.length === 1 || this.#isDue) this.#pumpWhenDue();
   }

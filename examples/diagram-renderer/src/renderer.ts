@@ -74,7 +74,7 @@ function answerOf(child: ChildProcess, request: string, timeoutMs: number, signa
       how();
     };
     const refuse = (message: string): void => settle(() => reject(new RenderError(message)));
-    let answer = Buffer.alloc(0);
+    const answer = createAnswer();
     let complaint = '';
 
     if (signal.aborted) return aborted();
@@ -87,9 +87,7 @@ function answerOf(child: ChildProcess, request: string, timeoutMs: number, signa
       complaint = (complaint + text).slice(-complaintBytesMax);
     });
     child.stdout?.on('data', (chunk: Buffer) => {
-      answer = Buffer.concat([answer, chunk]);
-      if (answer.length > outputBytesMax) return refuse(`The output is larger than ${outputBytesMax} bytes`);
-      const read = readAnswer(answer);
+      const read = answer.add(chunk);
       if (read instanceof Error) settle(() => reject(read));
       else if (read) settle(() => resolve(read));
     });
@@ -99,13 +97,29 @@ function answerOf(child: ChildProcess, request: string, timeoutMs: number, signa
   });
 }
 
-/** Null: there is more to come. */
-function readAnswer(answer: Buffer): Uint8Array | RenderError | null {
-  const end = answer.indexOf(0x0a);
-  if (end < 0) return null;
-  const head = parseHead(answer.toString('utf8', 0, end));
-  if (head.bytes === undefined) return new RenderError(head.error ?? 'The renderer gave no reason');
-  return answer.length - end - 1 < head.bytes ? null : answer.subarray(end + 1, end + 1 + head.bytes);
+/** Puts the chunks of an answer together. */
+function createAnswer(): { add(chunk: Buffer): Uint8Array | RenderError | null } {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  let head: { readonly bytes?: number; readonly error?: string } | null = null;
+  let bodyAt = 0;
+  return {
+    /** Null: there is more to come. */
+    add(chunk) {
+      const lineEnd = head ? -1 : chunk.indexOf(0x0a);
+      if (lineEnd >= 0) {
+        head = parseHead(Buffer.concat([...chunks, chunk.subarray(0, lineEnd)]).toString('utf8'));
+        bodyAt = length + lineEnd + 1;
+      }
+      length += chunk.length;
+      if (length > outputBytesMax) return new RenderError(`The output is larger than ${outputBytesMax} bytes`);
+      chunks.push(chunk);
+      if (!head) return null;
+      if (head.bytes === undefined) return new RenderError(head.error ?? 'The renderer gave no reason');
+      const end = bodyAt + head.bytes;
+      return length < end ? null : Buffer.concat(chunks).subarray(bodyAt, end);
+    },
+  };
 }
 
 function parseHead(line: string): { readonly bytes?: number; readonly error?: string } {

@@ -6,8 +6,9 @@ import { expect, onTestFinished, test } from 'vitest';
 import { App, createParts } from '../src/app.js';
 import { createCache } from '../src/cache.js';
 import { readConfig } from '../src/config.js';
+import { inputHash } from '../src/diagram.js';
 import { JobProcessor, type Parts } from '../src/job-processor.js';
-import { Door, recordingLogger, StubRenderer, temporaryFolder, until } from './support.js';
+import { Door, recordingLogger, StubCache, StubRenderer, temporaryFolder, until } from './support.js';
 
 /** The whole server, on a free port. Only the renderer is a stub unless the test gives another part. */
 async function serve(env: { [name: string]: string } = {}, replace: Partial<Parts> = {}, folder?: string) {
@@ -85,6 +86,24 @@ test('003-32 an expired short link is 404, its job is still known, and the same 
   expect(again.body.jobId).not.toBe(body.jobId);
 });
 
+test('003-10 003-27 003-33 the running server removes old jobs in the interval of its settings, logs how many, and answers 404', async () => {
+  const { app, post, request, said } = await serve({
+    JOB_CLEANUP_INTERVAL_MS: '50',
+    JOB_RETENTION_MS: '1',
+    CACHE_TTL: '1',
+  });
+  expect((await app.store.plan()).policy).toMatchObject({ cleanupIntervalMs: 50, jobRetentionMs: 1 });
+  const { body } = await post(diagram);
+  await until('the job is gone', async () => (await request(`/jobs/${body.jobId}`)).status === 404);
+  await until('it is in the log', () => said('Removed 1 old jobs from sqlite').length === 1);
+
+  const byDefault = await serve();
+  expect((await byDefault.app.store.plan()).policy).toMatchObject({
+    cleanupIntervalMs: 60_000,
+    jobRetentionMs: 3_600_000,
+  });
+});
+
 test('003-32 the submission does not wait for the rendering', async () => {
   const door = new Door();
   const { post, request, finished } = await serve(
@@ -159,7 +178,7 @@ test('003-36 synchronous: 200 with the link, 500 with the message of the rendere
     if (source === 'slow') await door.pass();
     return source;
   });
-  const { post } = await serve({ QUEUE_MAX_CONCURRENT: '1', QUEUE_MAX_WAITING: '0' }, { renderer });
+  const { post, finished } = await serve({ QUEUE_MAX_CONCURRENT: '1', QUEUE_MAX_WAITING: '0' }, { renderer });
   const done = await post({ ...diagram, source: 'right' }, '?mode=sync');
   expect(done.status).toBe(200);
   expect(done.body).toMatchObject({ shortlink: expect.any(String), url: `/d/${done.body.shortlink}`, cached: false });
@@ -174,14 +193,21 @@ test('003-36 synchronous: 200 with the link, 500 with the message of the rendere
   expect(full).toMatchObject({ status: 429, body: { error: 'BackpressureError: Queue is full' } });
   expect(full.headers.get('retry-after')).toBe('5');
   // Another mode is no mode: the answer comes at once.
-  expect((await post({ ...diagram, source: 'later' }, '?mode=fast')).status).toBe(202);
+  const later = await post({ ...diagram, source: 'later' }, '?mode=fast');
+  expect(later.status).toBe(202);
+  expect((await finished(later.body.jobId as string)).body).toMatchObject({
+    status: 'failed',
+    error: 'BackpressureError: Queue is full',
+    shortlink: null,
+  });
   door.open();
   expect((await slow).status).toBe(200);
 });
 
 test('003-36 with 10 slots and 50 places, 80 at once are 60 renderings and 20 refusals', async () => {
   const door = new Door();
-  const { post } = await serve({}, { renderer: new StubRenderer(async (source) => (await door.pass(), source)) });
+  const renderer = new StubRenderer(async (source) => (await door.pass(), source));
+  const { post } = await serve({}, { renderer, cache: new StubCache() });
   const answers = Array.from({ length: 80 }, (_, n) => post({ ...diagram, source: `number ${n}` }, '?mode=sync'));
   const statuses: number[] = [];
   for (const answer of answers) void answer.then(({ status }) => statuses.push(status));
@@ -260,18 +286,27 @@ test('003-34 003-10 one sweep removes expired outputs and old jobs, and their fi
   };
   const processor = new JobProcessor(parts);
   await processor.start();
-  const { id } = await parts.jobStore.create({ source: 'x', format: 'd2', outputType: 'svg' });
+  const same = { source: 'x', format: 'd2', outputType: 'svg' } as const;
+  const { id } = await parts.jobStore.create(same);
   await clock.advance('1s');
   const { shortlink } = (await parts.jobStore.get(id))!;
+  expect(await parts.cache.find(inputHash(same))).toBe(shortlink);
   expect((await parts.cache.get(shortlink!))?.bytes.toString()).toBe('x');
   await clock.advance(config.cacheTtlMs);
   // Expired on access, before any sweep; then the file goes, long before the job.
   expect(await parts.cache.get(shortlink!)).toBeNull();
+  expect(await parts.cache.find(inputHash(same))).toBeNull();
   await clock.advance('2m');
   expect(await filesIn(folder)).toEqual([]);
   expect((await parts.jobStore.get(id))?.status).toBe('completed');
+  // The same diagram again has a new link, and that one is now the same for all.
+  const { id: again } = await parts.jobStore.create(same);
+  await clock.advance('1s');
+  const { shortlink: fresh } = (await parts.jobStore.get(again))!;
+  expect(fresh).not.toBe(shortlink);
+  expect(await parts.cache.find(inputHash(same))).toBe(fresh);
   await clock.advance('1h');
-  expect(await parts.jobStore.get(id)).toBeNull();
+  expect([await parts.jobStore.get(id), (await parts.jobStore.get(again))?.status]).toEqual([null, 'completed']);
   expect(said('Removed 1 old jobs from memory')).toHaveLength(1);
 
   const stopping = processor.stop();

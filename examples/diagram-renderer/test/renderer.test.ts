@@ -93,8 +93,12 @@ test('003-31 a server that is killed leaves no renderer behind', async () => {
   const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
   const program = `
     const { createChildRenderer } = await import(${JSON.stringify(new URL('../src/renderer.ts', import.meta.url).href)});
-    const renderer = createChildRenderer({ renderTimeoutMs: 600_000, onStart: (child) => console.log(child.pid) });
-    await renderer.render(${JSON.stringify(endless())}, 'graphviz', 'svg', new AbortController().signal);
+    let pid;
+    const renderer = createChildRenderer({ renderTimeoutMs: 600_000, onStart: (child) => { pid = child.pid; } });
+    const rendering = renderer.render(${JSON.stringify(endless())}, 'graphviz', 'svg', new AbortController().signal);
+    // Not before it has got its diagram: without one it would end by itself.
+    setImmediate(() => console.log(pid));
+    await rendering;
   `;
   const server = spawn(process.execPath, ['--import', tsx, '--input-type=module', '--eval', program], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -102,6 +106,7 @@ test('003-31 a server that is killed leaves no renderer behind', async () => {
   onTestFinished(() => void server.kill('SIGKILL'));
   const [line] = (await once(createInterface(server.stdout), 'line')) as [string];
   const pid = Number(line);
+  onTestFinished(() => void (isAlive(pid) && process.kill(pid, 'SIGKILL')));
   expect(isAlive(pid)).toBe(true);
   server.kill('SIGKILL');
   await until('the renderer has followed', () => !isAlive(pid));
@@ -130,7 +135,7 @@ test('003-25 a renderer that dies, or answers nonsense, or too much, is an error
   await expect(missing.render('x', 'd2', 'svg', never)).rejects.toThrow('Cannot find module');
 });
 
-test('PNGs are written with the bundled font, whatever fonts the machine has', async () => {
+test('003-04 PNGs are written with the bundled font, whatever fonts the machine has', async () => {
   expect(fontFiles().every((file: string) => existsSync(file))).toBe(true);
   const svg = (text: string, style = ''): string =>
     `<svg xmlns="http://www.w3.org/2000/svg" width="200" height="40"><style>${style}</style><text class="text" x="5" y="25">${text}</text></svg>`;
@@ -138,6 +143,11 @@ test('PNGs are written with the bundled font, whatever fonts the machine has', a
   const [plain, other] = [await png(svg('Straße Ωμέγα Жук')), await png(svg('Strasse Ωμέγα Жук'))];
   expect(Buffer.compare(plain, blank)).not.toBe(0);
   expect(Buffer.compare(plain, other)).not.toBe(0);
+  // Fonts that machines tend to have, and one that none has: all are drawn with the one that comes along.
+  for (const family of ['DejaVu Sans', 'Arial', 'No such font'])
+    expect(await png(svg('Straße Ωμέγα Жук', `.text { font-family: "${family}"; }`))).toEqual(
+      await png(svg('Straße Ωμέγα Жук', '.text { font-family: "Inter"; }')),
+    );
   // A font that D2 brings along for browsers is replaced, its weight is kept.
   const bold = await png(svg('Straße Ωμέγα Жук', '.text { font-family: "d2-1-font-bold"; }'));
   expect(Buffer.compare(bold, plain)).not.toBe(0);

@@ -11,12 +11,10 @@ import { formatTable, policyTable } from './policy-table.js';
 const clock = fakeClock(new Date());
 const dir = await mkdtemp(join(tmpdir(), 'lastout-in-memory-'));
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
-const logger = {
-  debug: () => {},
-  info: (message: string) => say(`  [log] ${message}`),
-  warn: (message: string) => say(`  [log] ${message}`),
-  error: (message: string) => say(`  [log] ${message}`),
-};
+/** What was logged since it was last shown, and how often. */
+const logged = new Map<string, number>();
+const log = (message: string): void => void logged.set(message, (logged.get(message) ?? 0) + 1);
+const logger = { debug: () => {}, info: log, warn: log, error: log };
 
 /** As many jobs as one likes, without a file each. */
 const ping = defineJob<Pitch, null>('ping', { run: () => null });
@@ -25,6 +23,7 @@ say('Opening the queue; its cleanup starts by itself');
 const jobs = await InMemoryJobQueue.open({}, { clock, logger, artifacts: { dir } });
 try {
   await clock.settle();
+  tellLog();
   say(`\n${formatTable(policyTable(jobs.config))}\n`);
 
   await write(dossier, 20, 'The first dossiers: each leaves three sections and a cached result, as files');
@@ -63,7 +62,13 @@ async function isBusy(): Promise<boolean> {
 
 async function show(title: string): Promise<void> {
   if (title !== '') say(title);
+  tellLog();
   const { completed, total } = await jobs.stats();
   const files = (await readdir(dir, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile());
   say(`  ${total} jobs in memory (${completed} completed), ${files.length} files\n`);
+}
+
+function tellLog(): void {
+  for (const [message, times] of logged) say(`  [log] ${message}${times > 1 ? ` (${times} times)` : ''}`);
+  logged.clear();
 }

@@ -5,15 +5,18 @@ import { type Artifact, defineJob } from 'lastout';
 import { expect, test } from 'vitest';
 import { dossier, type Pitch } from '../src/dossier.js';
 import type { InMemoryJobQueue } from '../src/in-memory-job-queue.js';
-import { day, fileBlobs, filesIn, hour, type Stage, stage, stored, temporaryFolder } from './support.js';
+import { fileBlobs, filesIn, hour, type Stage, stage, stored, temporaryFolder } from './support.js';
 
 interface FileStage extends Stage {
   readonly dir: string;
 }
 
+/** An hour of retention is enough here; that it is a day by default is shown by the tests of the policy. */
+const retention = { jobRetentionMs: hour };
+
 async function fileStage(config: Parameters<typeof stage>[0] = {}): Promise<FileStage> {
   const dir = await temporaryFolder();
-  const at = await stage(config, { artifacts: { dir } });
+  const at = await stage({ ...retention, ...config }, { artifacts: { dir } });
   await at.jobs.stopPeriodicCleanup();
   return { ...at, dir };
 }
@@ -58,7 +61,7 @@ test('000-16 000-17 section artifacts and cached results are files, and go with 
     '## summary\n\nBread.\n',
   ]);
 
-  await at.clock.advance(day + 1);
+  await at.clock.advance(hour + 1);
   expect(await at.jobs.cleanup()).toEqual({ removed: 1 });
   expect([...(await filesIn(at.dir)).keys()]).toEqual([]);
 });
@@ -68,7 +71,7 @@ test('000-16 what a failed job had written goes with it too', async () => {
   const [id = ''] = await write(at, { pitch: '' });
   expect((await at.jobs.get(id))?.state).toBe('failed');
   expect((await filesIn(at.dir)).size).toBe(3);
-  await at.clock.advance(day + 1);
+  await at.clock.advance(hour + 1);
   expect(await at.jobs.cleanup()).toEqual({ removed: 1 });
   expect((await filesIn(at.dir)).size).toBe(0);
 });
@@ -97,7 +100,7 @@ test('000-18 temporary files are gone from the disk: when the job ends, and thos
   const [kept] = await at.jobs.queue.artifacts.list(id);
   const path = await fileOf(at.dir, kept!);
   expect(existsSync(path)).toBe(true);
-  await at.clock.advance(day + 1);
+  await at.clock.advance(hour + 1);
   expect(await at.jobs.cleanup()).toEqual({ removed: 1 });
   expect(existsSync(path)).toBe(false);
   expect((await filesIn(at.dir)).size).toBe(0);
@@ -142,10 +145,10 @@ test('000-15 000-19 first the list is made, then the artifacts go, then the job'
     // Were the job removed first, it would not be there now.
     told.push(`bytes of ${ownerOf.get(id)} go while ${await names()} are stored`);
   });
-  const at = await stage({}, { artifacts: { blobs } });
+  const at = await stage(retention, { artifacts: { blobs } });
   await at.jobs.stopPeriodicCleanup();
   ids.push(...(await write(at, {}, {})));
-  await at.clock.advance(day);
+  await at.clock.advance(hour);
   ids.push(...(await write(at, {})));
   for (const [n, id] of ids.entries())
     for (const artifact of await at.jobs.queue.artifacts.list(id)) ownerOf.set(artifact.id, n);
@@ -171,7 +174,7 @@ test('000-19 a job stays as long as one of its files cannot be deleted, and goes
   await rm(path);
   await mkdir(path);
   await writeFile(join(path, 'in-the-way'), '');
-  await at.clock.advance(day);
+  await at.clock.advance(hour);
   expect(await at.jobs.cleanup()).toEqual({ removed: 1 });
   expect(await stored(at.jobs, ids)).toEqual([false, true]);
   expect((await at.jobs.queue.ledger()).items[0]?.failures).toBe(1);
@@ -187,9 +190,9 @@ test('000-19 a job stays as long as one of its files cannot be deleted, and goes
 test('000-20 artifacts of jobs that stay are untouched', async () => {
   const at = await fileStage();
   await write(at, { title: 'Old' });
-  await at.clock.advance(day);
-  const [young = ''] = await write(at, { title: 'Young' });
   await at.clock.advance(hour);
+  const [young = ''] = await write(at, { title: 'Young' });
+  await at.clock.advance(hour / 2);
 
   expect(await at.jobs.cleanup()).toEqual({ removed: 1 });
   const kept = await at.jobs.queue.artifacts.get(young, 'dossier.md');
@@ -203,7 +206,7 @@ test('000-21 a removed job is not found any more, and neither are its artifacts'
   const at = await fileStage();
   const [id = ''] = await write(at, {});
   const [artifact] = await at.jobs.queue.artifacts.list(id);
-  await at.clock.advance(day + 1);
+  await at.clock.advance(hour + 1);
   await at.jobs.cleanup();
 
   expect(await at.jobs.get(id)).toBeUndefined();
@@ -231,7 +234,7 @@ test('000-29 a file that is missing already is no error: the job goes', async ()
   const [id = ''] = await write(at, {});
   const [artifact] = await at.jobs.queue.artifacts.list(id);
   await rm(await fileOf(at.dir, artifact!));
-  await at.clock.advance(day + 1);
+  await at.clock.advance(hour + 1);
 
   expect(await at.jobs.cleanup()).toEqual({ removed: 1 });
   expect((await at.jobs.queue.ledger()).items[0]?.failures).toBe(0);
