@@ -1,20 +1,29 @@
-// Maintainers in processes of their own, with real files, killed while they delete: the next one leaves nothing.
+// Maintainers in processes of their own, with real files, killed at any call of their pass: the next one goes on.
 import { execFile } from 'node:child_process';
 import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { expect, it } from 'vitest';
-import { defineJob, open } from '../src/index.js';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { defineJob, open, type Queue } from '../src/index.js';
+import { compilePrograms, type Programs } from './crash/compile.js';
+import { describeOn, emptyStore, type EngineName } from './engines.js';
 import { temporaryFolder } from './support.js';
 
-const program = fileURLToPath(new URL('./sweep-kill-child.ts', import.meta.url));
+/** Fifty in all: `npm run crash` kills workers at any length. */
+const kills = { sqlite: 20, postgres: 15, redis: 15 } as const satisfies { [engine in EngineName]?: number };
+/** With two artifacts each: a pass over them is about sixty calls. */
+const jobs = 12;
+/** No divisor in common with the calls of a pass: the kills come to every kind of call. */
+const stride = 7;
+
+let programs: Programs;
+beforeAll(() => {
+  programs = compilePrograms();
+}, 60_000);
 
 /** The signal that ended it; null: it ended by itself. */
-function maintain(where: string[], n: number, when: string, round: number): Promise<NodeJS.Signals | null> {
+function maintain(args: readonly string[]): Promise<NodeJS.Signals | null> {
   return new Promise((resolve, reject) => {
-    const args = ['--import', 'tsx', program, ...where, String(n), when, String(round)];
-    execFile(process.execPath, args, (error, _stdout, stderr) => {
-      if (error && !error.signal) reject(new Error(stderr));
+    execFile(process.execPath, [programs.maintainer, ...args], (error, _stdout, stderr) => {
+      if (error && !error.signal) reject(new Error(`It ended with code ${error.code}: ${stderr}`));
       else resolve(error?.signal ?? null);
     });
   });
@@ -25,36 +34,67 @@ function filesIn(dir: string): string[] {
   return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
 }
 
-it('killed at any file, a maintainer is followed by another, and no file, record or job is left', {
-  timeout: 240_000,
-}, async () => {
-  const dir = temporaryFolder();
-  const file = join(temporaryFolder(), 'jobs.db');
-  const puts = defineJob<any, any>('puts', {
-    async run({ artifact }) {
-      await artifact.put('section', 'one', { kind: 'section' });
-      await artifact.put('result', 'two', { kind: 'cache' });
-    },
-  });
-  const maker = await open(`sqlite:${file}?synchronous=normal`, { artifacts: { dir } });
-  await maker.enqueueMany(Array.from({ length: 40 }, () => ({ type: puts, input: null })));
-  await maker.runUntilIdle([puts]);
-  await maker.close();
-  expect(filesIn(dir)).toHaveLength(80);
-  const ends: (NodeJS.Signals | null)[] = [];
-  for (const [n, when] of [[1, 'before'], [1, 'after'], [2, 'after'], [7, 'before'], [16, 'after'], [9, 'before']] as const)
-    ends.push(await maintain([file, dir], n, when, ends.length)); // biome-ignore format: one list
-  expect(ends).toEqual(Array.from({ length: 6 }, () => 'SIGKILL'));
-  expect(filesIn(dir).length).toBeGreaterThan(0);
-  expect(await maintain([file, dir], 0, 'never', ends.length)).toBeNull();
-  expect(filesIn(dir)).toEqual([]);
-  const queue = await open(`sqlite:${file}`, { artifacts: { dir } });
-  expect((await queue.find({ queue: ['default', 'lastout'] })).items).toEqual([]);
-  expect(await queue.audit()).toMatchObject({
-    clean: true,
-    kinds: { job: { created: 40, released: 40 }, artifact: { created: 80, released: 80 } },
-  });
-  const { items } = await queue.ledger();
-  expect(new Set(items.map(({ by }) => by)).size).toBe(items.length);
-  await queue.close();
+const puts = defineJob<any, any>('puts', {
+  async run({ artifact }) {
+    await artifact.put('section', 'one', { kind: 'section' });
+    await artifact.put('result', 'two', { kind: 'cache' });
+  },
+});
+
+/** So that the next one has a whole pass to do. */
+async function fillUp(queue: Queue): Promise<number> {
+  const records = await queue.find({ type: 'lastout.artifact', limit: 200 });
+  const missing = jobs - Math.floor(records.items.length / 2);
+  if (missing === 0) return 0;
+  await queue.enqueueMany(Array.from({ length: missing }, () => ({ type: puts, input: null })));
+  await queue.runUntilIdle([puts]);
+  return missing;
+}
+
+/** Every file has its record, and every record its job. */
+async function expectOwned(queue: Queue, dir: string): Promise<void> {
+  const { items } = await queue.find({ type: 'lastout.artifact', limit: 200 });
+  const records = new Set(items.map(({ id }) => id));
+  expect(filesIn(dir).filter((id) => !records.has(id))).toEqual([]);
+  expect(await queue.audit()).toMatchObject({ clean: true });
+}
+
+describe('maintainers killed at any call', () => {
+  for (const [engine, times] of Object.entries(kills) as [keyof typeof kills, number][]) {
+    describeOn(engine, `on ${engine}`, () => {
+      it(`${times} of them are each followed by another: no file, record or job is left, and no pass is told twice`, {
+        timeout: 240_000,
+      }, async () => {
+        const { url } = await emptyStore[engine]();
+        const dir = temporaryFolder();
+        const queue = await open(url, { artifacts: { dir }, cleanup: { maxStoredJobs: Number.POSITIVE_INFINITY } });
+        let created = 0;
+        const ends: (NodeJS.Signals | null)[] = [];
+        for (let kill = 0; kill < times; kill++) {
+          created += await fillUp(queue);
+          const at = 1 + ((kill * stride) % 60);
+          ends.push(await maintain([url, dir, String(at), kill % 2 === 0 ? 'after' : 'before', String(kill)]));
+          await expectOwned(queue, dir);
+        }
+        expect(ends).toEqual(Array.from({ length: times }, () => 'SIGKILL'));
+        expect(await maintain([url, dir, '0', 'never', String(times)])).toBeNull();
+        expect(filesIn(dir)).toEqual([]);
+        expect((await queue.find({ queue: ['default', 'lastout'] })).items).toEqual([]);
+        expect(await queue.audit()).toMatchObject({
+          clean: true,
+          kinds: {
+            job: { created, released: created, live: 0 },
+            artifact: { created: 2 * created, released: 2 * created, live: 0 },
+          },
+        });
+        const { items } = await queue.ledger({ limit: 200 });
+        const names = items.map(({ by, at }) => `${by} ${at.toISOString()}`);
+        expect(new Set(names).size).toBe(items.length);
+        // The dead have no entry unless they died of writing it.
+        expect(items.filter(({ removed }) => removed > 0).length).toBeGreaterThan(0);
+        expect(items.reduce((sum, { removed }) => sum + removed, 0)).toBeLessThanOrEqual(created);
+        await queue.close();
+      });
+    });
+  }
 });

@@ -273,17 +273,45 @@ describe('the timers of the cleanup', () => {
   });
 });
 
-describe('the size of a part', () => {
-  it('halves down to 100 where a call took more than 10 ms, and grows back to 500', async () => {
+describe('the parts of a cleanup', () => {
+  /** The sizes of parts in which a call costs `fixedMs` and each row `rowMs`. */
+  async function limitsWhere(fixedMs: number, rowMs: number): Promise<number[]> {
     let now = 0;
-    const slice = createSlice({ ...createSystem(), monotonic: () => now });
+    const slice = createSlice({ ...createSystem(), monotonic: () => now }, new AbortController().signal);
     const limits: number[] = [];
-    const call = (ms: number): Promise<void> =>
-      slice.measure(async (limit) => {
+    for (let i = 0; i < 200; i++) {
+      await slice.measure(async (limit) => {
         limits.push(limit);
-        now += ms;
+        now += fixedMs + limit * rowMs;
       });
-    for (const ms of [10, 11, 11, 11, 11, 1, 1, 1, 1, 1]) await call(ms);
-    expect(limits).toEqual([500, 500, 250, 125, 100, 100, 200, 300, 400, 500]);
+    }
+    return limits;
+  }
+
+  it('begin with 50 rows, and stay small where rows are dear', async () => {
+    const limits = await limitsWhere(0, 0.5);
+    expect(limits[0]).toBe(50);
+    expect(Math.max(...limits)).toBeLessThan(55);
+  });
+
+  it('grow by what a millisecond holds, whatever a call costs without any rows, up to 500', async () => {
+    expect((await limitsWhere(0, 0.01)).at(-1)).toBe(150);
+    expect((await limitsWhere(0.1, 0.001)).at(-1)).toBe(500);
+  });
+
+  it('leave others as much time as they took, up to 5 ms, and go on at once where no time passes', async () => {
+    let now = 0;
+    const pauses: number[] = [];
+    const timer = (ms: number, callback: () => void): (() => void) => {
+      pauses.push(ms);
+      setImmediate(callback);
+      return () => undefined;
+    };
+    const slice = createSlice({ ...createSystem(), monotonic: () => now, timer }, new AbortController().signal);
+    for (const ms of [3, 0, 7]) {
+      await slice.measure(async () => void (now += ms));
+      await slice.rest();
+    }
+    expect(pauses).toEqual([3, 5]);
   });
 });

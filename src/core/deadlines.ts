@@ -19,6 +19,9 @@ export function tellsNothing(error: unknown): boolean {
 /** `held`: somebody awaits the outcome, so the process lives until there is one. */
 type Call = 'held write' | 'write' | 'held read' | 'read';
 
+/** What callers read; the rest is read by what runs in the background. */
+const askedFor: ReadonlySet<ReadRequest['log']> = new Set(['job', 'why', 'plan', 'ledger', 'audit']);
+
 interface UnderWay {
   giveUp(): void;
   readonly hold: 'hold' | undefined;
@@ -69,7 +72,7 @@ export function withDeadlines(store: Store, system: System): Store {
   }
 
   const read = (request: ReadRequest): Promise<unknown> =>
-    ending<unknown>('read', 'read', () => store.read(request as never));
+    ending<unknown>('read', askedFor.has(request.log) ? 'held read' : 'read', () => store.read(request as never));
 
   return {
     engine: store.engine,

@@ -97,7 +97,7 @@ async function endOrphans({ things, logger }: PassParts): Promise<Ended> {
 
 async function removeAll(parts: PassParts, how: HowToPass, sums: Sums, patientUntil: number): Promise<boolean> {
   const { store, system, cleanup, by } = parts;
-  const slice = createSlice(system);
+  const slice = createSlice(system, how.signal);
   let looks = 0;
   while (!how.signal.aborted) {
     const part = await slice.measure((limit) =>
@@ -112,12 +112,11 @@ async function removeAll(parts: PassParts, how: HowToPass, sums: Sums, patientUn
       continue;
     }
     if (!(await countPart(parts, sums, part))) return true;
-    await nextTurn(system);
+    await slice.rest();
   }
   return true;
 }
 
-/** Between two parts everybody else has a turn. */
 function nextTurn(system: System): Promise<void> {
   return new Promise((resolve) => system.soon(resolve));
 }

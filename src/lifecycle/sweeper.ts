@@ -24,11 +24,15 @@ export interface Sweeper {
 const partLimit = 500;
 /** A burst of endings above the cap makes one pass, not one per ending. */
 const capDelayMs = 20;
+const longestPassMs = 86_400_000;
 
 /** `alsoTend` is what else goes by the rhythm of tending; it does not reject. */
 export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): Sweeper {
   const { store, system, logger, cleanup, by } = parts;
   let passing: Promise<SweepReport | null> | null = null;
+  let next: Promise<SweepReport | null> | null = null;
+  /** It was started in this very turn: who comes now comes with it. */
+  let isFresh = false;
   let callOffTending: () => void = () => undefined;
   let callOffCleanup: (() => void) | null = null;
   let callOffCap: (() => void) | null = null;
@@ -46,7 +50,12 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
 
   /** Never two at once. */
   function pass(busy: 'wait' | 'leave', orphans: boolean): Promise<SweepReport | null> {
-    passing ??= passOne(busy, orphans).finally(() => {
+    if (passing) return passing;
+    isFresh = true;
+    void Promise.resolve().then(() => {
+      isFresh = false;
+    });
+    passing = passOne(busy, orphans).finally(() => {
       passing = null;
     });
     return passing;
@@ -74,10 +83,31 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
     if (await isEmpty(store)) logger.info('Nothing to clean');
   }
 
+  /** One that is under way may have looked already at what has become due since: the next one is asked for. */
+  function ownPass(): Promise<SweepReport | null> {
+    if (!passing || isFresh) return pass('wait', true);
+    next ??= passing
+      .catch(() => undefined)
+      .then(() => {
+        next = null;
+        return pass('wait', true);
+      });
+    return next;
+  }
+
   /** Waits for a pass that leaves the work to another process, and then does its own. */
   async function sweep(): Promise<SweepReport> {
-    const report = (await pass('wait', true)) ?? (await pass('wait', true));
-    return report ?? nothingDone();
+    return awaited(async () => (await ownPass()) ?? (await ownPass()) ?? nothingDone());
+  }
+
+  /** The rhythm keeps no process alive; who awaits a pass gets its report before the process ends. */
+  async function awaited<T>(work: () => Promise<T>): Promise<T> {
+    const letGo = system.timer(longestPassMs, () => undefined, 'hold');
+    try {
+      return await work();
+    } finally {
+      letGo();
+    }
   }
 
   /** Another process is at it, and goes on being at it. */
@@ -143,7 +173,7 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
     async stopPeriodicCleanup() {
       for (const callOff of [callOffCleanup, callOffCap, callOffAgain]) callOff?.();
       callOffCleanup = callOffCap = callOffAgain = null;
-      await passing?.catch(() => undefined);
+      if (passing) await awaited(async () => passing?.catch(() => undefined));
     },
     async stop() {
       stopping.abort();

@@ -32,6 +32,8 @@ export interface LocalEngine {
   readonly inside: (<T>(tx: SqlClient, work: (tables: Tables) => T) => T) | null;
   /** True when a claim would find nothing to do; saves an idle worker the write lock. */
   quiet?(request: ClaimRequest, now: number): { readonly nextDueAt: number | null } | null;
+  /** A part of a sweep is done; whether there is more to do. */
+  swept?(more: boolean): void;
   check(): Promise<readonly { readonly code: string; readonly message: string }[]>;
   /** Listeners of every queue that shares the engine. */
   readonly listeners: Set<(hint: Hint) => void>;
@@ -94,7 +96,11 @@ function localStore(engine: LocalEngine, context: StoreContext): Store {
     },
     extend: (request) => change((step) => extend(step, request)),
     settle: (request) => change((step) => settle(step, request)),
-    sweep: (request) => change((step) => sweep(step, request)),
+    async sweep(request) {
+      const swept = await change((step) => sweep(step, request));
+      engine.swept?.(swept.more);
+      return swept;
+    },
     move: (request) => (request.dryRun ? look((step) => move(step, request)) : change((step) => move(step, request))),
     pause: (queue, paused) =>
       change((step) => {

@@ -29,6 +29,8 @@ export function createTables(): Tables {
   const events = createEventLog();
   const lines = new Map<string, LogLine[]>();
   const tombstones = new Map<string, Tombstone>();
+  /** It goes on where it stopped: a new one would step over every entry that was deleted before the first. */
+  const oldestTombstones = tombstones.keys();
   let seq = 0;
   let epoch = 0;
 
@@ -176,7 +178,7 @@ export function createTables(): Tables {
     addTombstone(tombstone) {
       tombstones.delete(tombstone.id);
       tombstones.set(tombstone.id, tombstone);
-      if (tombstones.size > bounds.tombstonesMax) tombstones.delete(tombstones.keys().next().value!);
+      if (tombstones.size > bounds.tombstonesMax) tombstones.delete(oldestTombstones.next().value!);
     },
   };
 }

@@ -1,6 +1,6 @@
 /** Stored jobs by their ids, each the same table throughout a step, and what is found by key, subject and owner. */
 export const tables = String.raw`
-local loaded, changed, gone = {}, {}, {}
+local loaded, changed, gone, fateless = {}, {}, {}, {}
 
 local function bySubject(subject) return root .. 's:' .. subject end
 local function byKey(key) return root .. 'k:' .. key end
@@ -112,11 +112,12 @@ function tables.finish(row)
   finished.add(row)
 end
 -- Removes a live row that was taken, or a finished one, with its log lines.
+local hasLines
 function tables.drop(row)
   if row.state then
     chunks.changeRow(row, -1, 0)
     finished.remove(row)
-    if row.swift then call('HDEL', FATE, row.id) end
+    if row.swift then fateless[#fateless + 1] = row.id end
   else
     chunks.changeRow(row, -1, -1)
     leaveLive(row)
@@ -127,7 +128,8 @@ function tables.drop(row)
   count('gone:', row.about)
   useShape(row.shape, -1)
   loaded[row.id], changed[row.id], gone[row.id] = false, nil, true
-  if call('HDEL', LINED, row.id) == 1 then call('DEL', root .. 'lines:' .. row.id) end
+  if hasLines == nil then hasLines = call('EXISTS', LINED) == 1 end
+  if hasLines and call('HDEL', LINED, row.id) == 1 then call('DEL', root .. 'lines:' .. row.id) end
 end
 
 -- Tombstones: the newest 10,000.
@@ -161,7 +163,8 @@ local function flushRows()
   for id in pairs(gone) do ids[#ids + 1] = id end
   setMany(JOB, rowTexts)
   spread('HDEL', JOB, ids)
-  changed, gone = {}, {}
+  spread('HDEL', FATE, fateless)
+  changed, gone, fateless = {}, {}, {}
 end
 -- Before the chunks, which look at what is left.
 table.insert(flushes, 1, flushRows)
