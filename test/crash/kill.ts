@@ -83,7 +83,9 @@ async function stopAtRandom(fleet: Fleet): Promise<void> {
 
 /** One after another, while the others are killed and stopped: whoever takes it stands still past its lease. */
 async function blockAtRandom(fleet: Fleet, queue: Queue): Promise<void> {
-  for (let done = 0; done < blocks; done++) {
+  const lines = () => readLedgers(fleet.ledgers).flatMap((ledger) => ledger.lines);
+  // One that is killed before its code begins blocks nothing, nor does whoever takes the job after it.
+  while (lines().filter(({ line }) => line === 'block').length < blocks) {
     const { id } = await queue.enqueue(blocking, { ms: blockMs });
     const hasEnded = async () => (await queue.get(id))?.state === 'completed';
     await until('the blocking job has ended', hasEnded, 60_000, fleet);
