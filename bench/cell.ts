@@ -3,6 +3,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Cell, Contender, OpenContender, Where } from './contender.js';
 import { measure } from './measure.js';
+import { payload, settle } from './prepare.js';
 import { profiled } from './profiler.js';
 import { Stopwatch } from './stopwatch.js';
 
@@ -26,12 +27,6 @@ export interface Result {
 }
 
 const memoryPassMax = 200_000;
-const payload = {
-  to: 'ann@example.org',
-  template: 'welcome',
-  trip: 1_234_567_890,
-  note: 'window seat, two bags, dogs',
-};
 
 // A system need not keep a process alive that has nothing else to do; here somebody waits for its jobs.
 setInterval(() => undefined, 60_000);
@@ -65,20 +60,8 @@ async function runCell({ module, where, cell, seconds }: Order, watch: Stopwatch
     return (opened = await openContender({ ...where, payload, at: join(folder, 'jobs.db') }));
   };
   const passMax = where.store === 'memory' ? memoryPassMax : Number.POSITIVE_INFINITY;
-  const samples = await measure(cell, { watch, seconds, fresh, passMax, settle: settling(where) });
+  const samples = await measure(cell, { watch, seconds, fresh, passMax, settle: () => settle(where) });
   await opened!.close();
   if (where.store === 'sqlite') rmSync(where.at, { recursive: true, force: true });
   return samples;
-}
-
-/** Peers are measured with good plans: their tables are analysed after loading, as autovacuum would do in time. */
-function settling({ store, at }: Order['where']): () => Promise<void> {
-  if (store !== 'postgres') return () => Promise.resolve();
-  return async () => {
-    const { default: pg } = await import('pg');
-    const client = new pg.Client({ connectionString: at });
-    await client.connect();
-    await client.query('analyze');
-    await client.end();
-  };
 }

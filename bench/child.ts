@@ -1,10 +1,13 @@
-/** Measures a cell in a new process: no heap, no compiled code and no connection is shared between two of them. */
+/** Measures in a new process: no heap, no compiled code and no connection is shared between two of them. */
 import { fork } from 'node:child_process';
 import type { Order, Result } from './cell.js';
 
-export function measureApart(order: Order, limitMs: number): Promise<Result> {
+export const measureApart = (order: Order, limitMs: number): Promise<Result> => apart('./cell.js', order, limitMs);
+
+/** The program sends either its result or why there is none. */
+export function apart<R>(program: string, order: unknown, limitMs: number): Promise<R> {
   return new Promise((resolve, reject) => {
-    const child = fork(new URL('./cell.js', import.meta.url), [JSON.stringify(order)], {
+    const child = fork(new URL(program, import.meta.url), [JSON.stringify(order)], {
       execArgv: ['--max-old-space-size=6000'],
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
     });
@@ -14,7 +17,7 @@ export function measureApart(order: Order, limitMs: number): Promise<Result> {
       complaint = `It took longer than ${Math.round(limitMs / 1_000)} s. ${complaint}`;
       child.kill('SIGKILL');
     }, limitMs);
-    let answer: { result?: Result; error?: string } | null = null;
+    let answer: { result?: R; error?: string } | null = null;
     child.once('message', (message) => (answer = message as typeof answer));
     child.once('error', reject);
     child.once('close', (code) => {

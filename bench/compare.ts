@@ -5,6 +5,7 @@ import { type Cell, cells, type Store } from './contender.js';
 import { installPeers, peerVersions } from './peers.js';
 import { moduleOf } from './places.js';
 import { boards, type Step } from './plan.js';
+import { quantileOf } from './quantile.js';
 import { type Server, serverFor, type ServerOptions } from './servers.js';
 
 /** One number of a table, as often as it was measured. */
@@ -88,9 +89,8 @@ async function once({ board, cell, entrant, round, seconds }: Step, server: Serv
 
 function roundOf(round: number, result: Result, hasServer: boolean): Round {
   const { jobs, ms, clientMicroseconds, serverMicroseconds } = result;
-  const samples = result.samples.toSorted((a, b) => a - b);
-  const quantile = (part: number): number | null =>
-    samples.length === 0 ? null : samples[Math.min(samples.length - 1, Math.floor(samples.length * part))]!;
+  const { samples } = result;
+  const quantile = (part: number): number | null => (samples.length === 0 ? null : quantileOf(samples, part));
   return {
     round,
     rate: (jobs / ms) * 1_000,

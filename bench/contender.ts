@@ -29,6 +29,24 @@ export interface Where {
 
 export type OpenContender = (where: Where) => Promise<Contender>;
 
+/** A system that was opened with many finished jobs in its store, and removes them when it is told to. */
+export interface Cleaner extends Omit<Contender, 'addMany'> {
+  /** Adds one job that no worker takes. */
+  addAside(): unknown;
+  /** Resolves when they may go. */
+  due?(): Promise<void>;
+  /** Removes them all, by the system's own means, in this process. Resolves with how many went. */
+  clean(): Promise<number>;
+}
+
+export interface Finished {
+  readonly count: number;
+  /** They may not go sooner than this. */
+  readonly afterMs: number;
+}
+
+export type OpenCleaner = (where: Where, finished: Finished) => Promise<Cleaner>;
+
 export const stores = ['memory', 'sqlite', 'postgres', 'redis'] as const;
 export type Store = (typeof stores)[number];
 

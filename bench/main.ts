@@ -5,8 +5,10 @@
  *   npm run bench -- --only lastout            some systems, by a part of their names
  *   npm run bench -- profile sqlite drain100   where the time of one cell goes, for lastout alone
  *   npm run bench -- claim | read | drain      what an act costs with 1 k, 100 k and 1 M stored jobs
+ *   npm run bench -- clean sqlite redis        what the removal of 1 M finished jobs does to callers; no store: all of them
  *
  * --rounds 1 --seconds 2     shorter; the numbers mean less
+ * --sizes 20000             clean, claim, read: other numbers of jobs
  * --json FILE                every number of every round
  * --markdown FILE            replaces the text between the marks in FILE
  * --gate                     ends with 1 where a gate is not met
@@ -14,6 +16,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { compareCleaning } from './clean.js';
 import { compare } from './compare.js';
 import { cells, type Cell, type Store, stores } from './contender.js';
 import { compareCosts } from './costs.js';
@@ -28,7 +31,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     engine: { type: 'string', multiple: true, default: ['memory', 'sqlite'] },
-    sizes: { type: 'string', default: '1000,100000,1000000' },
+    sizes: { type: 'string' },
     rounds: { type: 'string' },
     seconds: { type: 'string' },
     only: { type: 'string', multiple: true, default: [] },
@@ -39,7 +42,8 @@ const { values, positionals } = parseArgs({
     gate: { type: 'boolean', default: false },
   },
 });
-const marks = ['<!-- bench: begin -->', '<!-- bench: end -->'] as const;
+const only = values.only.flatMap((names) => names.toLowerCase().split(','));
+const sizesOr = (otherwise: readonly number[]): readonly number[] => values.sizes?.split(',').map(Number) ?? otherwise;
 const serverOptions = (profiling: boolean): ServerOptions => {
   const appendfsync = values.appendfsync;
   if (appendfsync !== 'always' && appendfsync !== 'everysec' && appendfsync !== 'off')
@@ -50,17 +54,18 @@ const serverOptions = (profiling: boolean): ServerOptions => {
 console.log(machine());
 const [first = '', ...rest] = positionals;
 if (first === 'claim' || first === 'read') {
-  const sizes = values.sizes.split(',').map(Number);
+  const sizes = sizesOr([1_000, 100_000, 1_000_000]);
   const rounds = Number(values.rounds ?? 30);
   process.exitCode = (await compareCosts(first, { engines: values.engine, sizes, rounds })) ? 0 : 1;
 } else if (first === 'drain' && rest.length === 0) await drain(values.engine);
+else if (first === 'clean') await cleanAll(rest);
 else if (first === 'profile') await profileCell(rest[0], rest[1] ?? 'drain100');
 else await compareAll();
 
 async function compareAll(): Promise<void> {
   const steps = planned({
     words: positionals,
-    only: values.only.flatMap((names) => names.toLowerCase().split(',')),
+    only,
     rounds: Number(values.rounds ?? 3),
     seconds: values.seconds === undefined ? null : Number(values.seconds),
   });
@@ -73,14 +78,27 @@ async function compareAll(): Promise<void> {
     const all = { machine: machine(), ...report, gates: judgements };
     writeFileSync(values.json, `${JSON.stringify(all, null, 2)}\n`);
   }
-  if (values.markdown !== undefined) insert(values.markdown, text);
+  if (values.markdown !== undefined) insert(values.markdown, 'bench', text);
   const failed = report.measured.some(
     ({ kind, rounds }) => kind === 'lastout' && rounds.some(({ error }) => error !== null),
   );
   if (values.gate && (failed || verdicts.some(({ met }) => met === 'no'))) process.exitCode = 1;
 }
 
-function insert(file: string, text: string): void {
+async function cleanAll(words: readonly string[]): Promise<void> {
+  const rounds = Number(values.rounds ?? 1);
+  const wish = { words, only, sizes: sizesOr([1_000_000]), rounds, seconds: Number(values.seconds ?? 10) };
+  const { results, text, misses } = await compareCleaning(wish, serverOptions(false));
+  console.log(`\n${text}\n`);
+  if (values.json !== undefined)
+    writeFileSync(values.json, `${JSON.stringify({ machine: machine(), results, misses }, null, 2)}\n`);
+  if (values.markdown !== undefined) insert(values.markdown, 'bench clean', text);
+  if (values.gate && misses.length > 0) process.exitCode = 1;
+}
+
+/** Between the two marks of this name. */
+function insert(file: string, name: string, text: string): void {
+  const marks = [`<!-- ${name}: begin -->`, `<!-- ${name}: end -->`] as const;
   const before = readFileSync(file, 'utf8');
   const [begin, end] = marks.map((mark) => before.indexOf(mark)) as [number, number];
   if (begin < 0 || end < begin) throw new Error(`${file} has no ${marks[0]} followed by ${marks[1]}.`);

@@ -139,6 +139,8 @@ function plain(i: number): NewJob {
     metadata: null,
     policy: '{"backoff":null,"timeoutMs":null,"keep":{}}',
     input: '{"to":"ann@example.org","template":"welcome","number":1234567890}',
+    ownedBy: null,
+    under: null,
   };
 }
 

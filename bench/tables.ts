@@ -182,7 +182,7 @@ function failures({ measured }: Report): string[] {
   return lines.length > 0 ? ['### Failed', lines.join('\n')] : [];
 }
 
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((cell, i) => Math.max(cell.length, ...rows.map((row) => row[i]!.length), 3));
   const line = (row: readonly string[]): string =>
     `| ${row.map((cell, i) => (i === 0 ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!))).join(' | ')} |`;

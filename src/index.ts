@@ -4,6 +4,8 @@ import { closeOnSignalsWith, type SignalOptions } from './lifecycle/signals.js';
 import type { Queue } from './surface.js';
 import { createSystem } from './system.js';
 
+export type { Artifact, ArtifactBody, ArtifactOptions, Artifacts } from './core/artifact.js';
+export type { BlobInfo, BlobStore } from './core/blobs.js';
 export type { Codec } from './core/coded.js';
 export {
   type Context,
@@ -35,7 +37,10 @@ export {
 export type { Json } from './core/json.js';
 export { cancel, fail, type Outcome, snooze } from './core/outcome.js';
 export type { SlotOptions, Slots } from './core/slots.js';
-export type { SweepReport } from './lifecycle/sweeper.js';
+export type { Audit } from './lifecycle/audit.js';
+export type { Explanation } from './lifecycle/explain.js';
+export type { Plan } from './lifecycle/plan.js';
+export type { SweepReport } from './lifecycle/report.js';
 export { open } from './open.js';
 export type { StoreFactory } from './open-store.js';
 export type { Act, Acted } from './queue/acts.js';

@@ -1,4 +1,5 @@
 /** The options of `open`, checked before anything is opened. */
+import type { BlobStore } from './core/blobs.js';
 import type { Codec } from './core/coded.js';
 import { detailsOf } from './core/definition.js';
 import { show, toMs } from './core/duration.js';
@@ -11,13 +12,14 @@ import { refuseUnknown } from './core/unknown-option.js';
 import type { TypeBook } from './queue/new-job.js';
 import type { OpenOptions } from './surface.js';
 
-const names = ['cleanup', 'queues', 'types', 'codec', 'namespace', 'logger', 'clock'];
+const names = ['cleanup', 'queues', 'types', 'artifacts', 'codec', 'namespace', 'logger', 'clock'];
 
 export interface OpenSettings {
   readonly book: TypeBook;
   readonly logger: Logger;
   readonly namespace: string;
   readonly codec: Codec | null;
+  readonly artifacts: ArtifactSettings | null;
   readonly cleanup: CleanupPolicy;
   readonly limits: ReadonlyMap<string, QueueLimits>;
 }
@@ -31,9 +33,48 @@ export function readOpenOptions(options: OpenOptions, inMemory: boolean): OpenSe
     logger: readLogger(options.logger),
     namespace: options.namespace === undefined ? 'lastout' : checkName(options.namespace, 'namespace'),
     codec: readCodec(options.codec),
-    cleanup: readCleanup(options.cleanup ?? {}, inMemory),
+    artifacts: readArtifacts(options.artifacts, inMemory),
+    cleanup: readCleanup(options.cleanup ?? {}, {
+      maxStoredJobs: inMemory ? 1_000 : Number.POSITIVE_INFINITY,
+      jobRetentionMs: defaults.jobRetentionMs,
+      cleanupIntervalMs: defaults.cleanupIntervalMs,
+      useCompletedTime: true,
+    }),
     limits: readLimits(options.queues),
   };
+}
+
+/** Where artifacts are to be kept: in this process, in a folder, or in a store of the caller's. */
+export interface ArtifactSettings {
+  readonly in: 'memory' | { readonly dir: string } | { readonly blobs: BlobStore };
+  readonly maxBytes: number | undefined;
+  readonly maxBytesPerJob: number | undefined;
+}
+
+/** Unless it is said, only jobs in memory have a place for artifacts: other jobs outlive the process. */
+function readArtifacts(asked: OpenOptions['artifacts'], inMemory: boolean): ArtifactSettings | null {
+  const inProcess = { in: 'memory', maxBytes: undefined, maxBytesPerJob: undefined } as const;
+  if (asked === undefined) return inMemory ? inProcess : null;
+  if (asked === 'memory') return inProcess;
+  refuseUnknown(asked, ['dir', 'blobs', 'maxBytes', 'maxBytesPerJob'], 'The options of artifacts');
+  const { dir, blobs } = asked as { dir?: unknown; blobs?: Partial<BlobStore> };
+  const isDir = typeof dir === 'string' && dir !== '' && !dir.includes('\0');
+  const isStore = (['put', 'read', 'delete', 'list', 'used'] as const).every(
+    (name) => typeof blobs?.[name] === 'function',
+  );
+  if (isDir === isStore || (dir !== undefined && blobs !== undefined))
+    throw new LastoutError('UNKNOWN_OPTION', `artifacts has dir ${show(dir)}; give { dir }, { blobs } or "memory".`);
+  return {
+    in: isDir ? { dir } : { blobs: blobs as BlobStore },
+    maxBytes: checkBytes(asked.maxBytes, 'maxBytes'),
+    maxBytesPerJob: checkBytes(asked.maxBytesPerJob, 'maxBytesPerJob'),
+  };
+}
+
+function checkBytes(value: unknown, name: string): number | undefined {
+  if (value === undefined || value === Number.POSITIVE_INFINITY) return value;
+  if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
+  throw new LastoutError('INVALID_LIMIT', `artifacts.${name} is ${show(value)}; give bytes, from 0, or Infinity.`);
 }
 
 function readTypes(types: OpenOptions['types']): TypeBook {
@@ -65,13 +106,14 @@ function readCodec(codec: unknown): Codec | null {
   throw new LastoutError('UNKNOWN_OPTION', `codec is ${show(codec)}; give { encode(text), decode(text) }.`);
 }
 
-function readCleanup(asked: NonNullable<OpenOptions['cleanup']>, inMemory: boolean): CleanupPolicy {
+/** What is left out is as in `otherwise`. */
+export function readCleanup(asked: NonNullable<OpenOptions['cleanup']>, otherwise: CleanupPolicy): CleanupPolicy {
   refuseUnknown(
     asked,
     ['maxStoredJobs', 'jobRetentionMs', 'cleanupIntervalMs', 'useCompletedTime'],
     'The cleanup options',
   );
-  const { maxStoredJobs = inMemory ? 1_000 : Number.POSITIVE_INFINITY, useCompletedTime = true } = asked;
+  const { maxStoredJobs = otherwise.maxStoredJobs, useCompletedTime = otherwise.useCompletedTime } = asked;
   if (maxStoredJobs !== Number.POSITIVE_INFINITY && !(Number.isInteger(maxStoredJobs) && maxStoredJobs >= 0)) {
     throw new LastoutError(
       'INVALID_RETENTION',
@@ -80,9 +122,9 @@ function readCleanup(asked: NonNullable<OpenOptions['cleanup']>, inMemory: boole
   }
   if (typeof useCompletedTime !== 'boolean')
     throw new LastoutError('INVALID_RETENTION', `useCompletedTime is ${show(useCompletedTime)}; give true or false.`);
-  const jobRetentionMs = toMs(asked.jobRetentionMs ?? defaults.jobRetentionMs, 'jobRetentionMs', 'INVALID_RETENTION');
+  const jobRetentionMs = toMs(asked.jobRetentionMs ?? otherwise.jobRetentionMs, 'jobRetentionMs', 'INVALID_RETENTION');
   const cleanupIntervalMs = toMs(
-    asked.cleanupIntervalMs ?? defaults.cleanupIntervalMs,
+    asked.cleanupIntervalMs ?? otherwise.cleanupIntervalMs,
     'cleanupIntervalMs',
     'INVALID_RETENTION',
   );

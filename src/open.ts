@@ -11,10 +11,14 @@ import { type CleanupPolicy, defaults } from './core/policy.js';
 import type { NewJob, Store, StoredJob } from './core/store.js';
 import { atMost, type System } from './core/system.js';
 import { refuseUnknown } from './core/unknown-option.js';
-import { createSweeper, type Sweeper } from './lifecycle/sweeper.js';
-import { readOpenOptions } from './open-options.js';
+import { auditOn } from './lifecycle/audit.js';
+import { explainOn } from './lifecycle/explain.js';
+import { ledgerOn } from './lifecycle/ledger.js';
+import { planOn } from './lifecycle/plan.js';
+import { type Lifecycle, lifecycleOn, openPlace } from './open-lifecycle.js';
+import { readCleanup, readOpenOptions } from './open-options.js';
 import { openStore, type StoreFactory } from './open-store.js';
-import { actsOn } from './queue/acts.js';
+import { actsOn, checkCursor, checkLimit } from './queue/acts.js';
 import { acceptedOrThrow, gatherer, tellSkipped } from './queue/gather.js';
 import { allReady, insertInside, transactionOf } from './queue/inside.js';
 import { type JobMaker, jobMaker, lookUp, type TypeBook } from './queue/new-job.js';
@@ -41,16 +45,17 @@ const afterGraceMs = 1_000;
 /** Several queues may share one store instance; closing a queue does not empty the store. */
 export async function open(where: string | StoreFactory, options: OpenOptions = {}): Promise<Queue> {
   const inMemory = typeof where === 'string' ? where.startsWith('memory:') : where?.engine === 'memory';
-  const { book, logger, namespace, codec, cleanup, limits } = readOpenOptions(options, inMemory);
+  const { book, logger, namespace, codec, artifacts, cleanup, limits } = readOpenOptions(options, inMemory);
   const system = createSystem(options.clock);
+  const place = await openPlace(artifacts, where, system);
   const opened = await openStore(where, { system, namespace, maxStoredJobs: cleanup.maxStoredJobs, limits });
   const timed = withDeadlines(opened, system);
   const store = codec ? codedStore(timed, codec, logger) : timed;
   const maker = jobMaker(book, system, logger);
   const schedules = schedulesOn({ store, system, logger, maker });
-  const sweeper = createSweeper(store, system, logger, cleanup, () => schedules.tend());
-  sweeper.startPeriodicCleanup();
-  return createQueue({ store, system, logger, book, cleanup, maker, schedules, sweeper });
+  const lifecycle = lifecycleOn({ store, system, logger, cleanup, place }, () => schedules.tend());
+  lifecycle.sweeper.startPeriodicCleanup();
+  return createQueue({ store, system, logger, book, cleanup, maker, schedules, lifecycle });
 }
 
 interface Parts {
@@ -61,13 +66,14 @@ interface Parts {
   readonly cleanup: CleanupPolicy;
   readonly maker: JobMaker;
   readonly schedules: Schedules;
-  readonly sweeper: Sweeper;
+  readonly lifecycle: Lifecycle;
 }
 
 function createQueue(parts: Parts): Queue {
-  const { store, system, logger, book, cleanup, maker, schedules, sweeper } = parts;
+  const { store, system, logger, book, cleanup, maker, schedules, lifecycle } = parts;
+  const { sweeper, freeing, belongingsOf } = lifecycle;
   const gather = gatherer(store, logger);
-  const acts = actsOn(store, system, cleanup);
+  const acts = actsOn(store, system, cleanup, freeing);
   const watch = watchOn(store, system, logger, acts.get);
   const workers = new Set<Worker>();
   const oneShots = new Set<Promise<OneShotReport>>();
@@ -149,7 +155,7 @@ function createQueue(parts: Parts): Queue {
     const runnable = runnableTypes(types, verb);
     for (const [name, details] of runnable) if (!book.closed || book.known.has(name)) book.known.set(name, details);
     const toView = (stored: StoredJob, input: unknown): Job => toJob(stored, cleanup, input);
-    const worker = new Worker({ store, system, logger, types: runnable, settings, toJob: toView });
+    const worker = new Worker({ store, system, logger, types: runnable, settings, belongingsOf, toJob: toView });
     workers.add(worker);
     return worker;
   }
@@ -177,6 +183,7 @@ function createQueue(parts: Parts): Queue {
     await untilEnd(gather.settled());
     await untilEnd(watch.stop());
     await untilEnd(sweeper.stop());
+    await untilEnd(lifecycle.close());
     await untilEnd(schedules.stop());
     await untilEnd(store.close());
     return {
@@ -230,6 +237,22 @@ function createQueue(parts: Parts): Queue {
     startPeriodicCleanup: () => sweeper.startPeriodicCleanup(),
     stopPeriodicCleanup: () => sweeper.stopPeriodicCleanup(),
     sweep: whileOpen(() => sweeper.sweep()),
+    plan: whileOpen(async (policy = {}) => planOn(store, system, readCleanup(policy, cleanup))),
+    explain: whileOpen((id: string) => explainOn(store, system.now(), cleanup, id)),
+    audit: whileOpen(() => auditOn(store, system)),
+    ledger: whileOpen(async (page = {}) => {
+      refuseUnknown(page, ['limit', 'cursor'], 'The options of ledger');
+      return ledgerOn(store, checkCursor(page.cursor), checkLimit(page.limit));
+    }),
+    hold: whileOpen(async (...args) => acts.hold(...args)),
+    release: whileOpen(async (...args) => acts.release(...args)),
+    artifacts: {
+      get: whileOpen(lifecycle.artifacts.get),
+      list: whileOpen(lifecycle.artifacts.list),
+      byLink: whileOpen(lifecycle.artifacts.byLink),
+      read: whileOpen(lifecycle.artifacts.read),
+      remove: whileOpen(lifecycle.artifacts.remove),
+    },
     close,
     [Symbol.asyncDispose]: async () => void (await close()),
   };

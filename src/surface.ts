@@ -1,11 +1,16 @@
 /** The public shapes that span the parts: what `open` takes and what it returns. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- lists of job types of any input and result */
+import type { Artifacts } from './core/artifact.js';
+import type { BlobStore } from './core/blobs.js';
 import type { Codec } from './core/coded.js';
 import type { JobType } from './core/definition.js';
 import type { Duration } from './core/duration.js';
 import type { FinishedState, Job, JobEvent, JobOptions, Logger, Page } from './core/job.js';
 import type { QueueOptions } from './core/limits.js';
-import type { SweepReport } from './lifecycle/sweeper.js';
+import type { Audit } from './lifecycle/audit.js';
+import type { Explanation } from './lifecycle/explain.js';
+import type { Plan } from './lifecycle/plan.js';
+import type { SweepReport } from './lifecycle/report.js';
 import type { Act, Acted } from './queue/acts.js';
 import type { Filter, Which } from './queue/filter.js';
 import type { Schedule } from './queue/schedules.js';
@@ -28,6 +33,15 @@ export interface OpenOptions {
   queues?: { readonly [queue: string]: QueueOptions };
   /** Given: enqueue by an unlisted name is UNKNOWN_TYPE; else any well-formed name is taken. */
   types?: readonly JobType<any, any, any>[];
+  /**
+   * Where artifacts and temporary folders are kept: in a folder that all processes of this store share, in the memory of
+   * this process (the default on `memory:`), or in a store of your own. Quotas: 10 GiB and 1 GiB a job in files and in a
+   * store of your own, 256 MiB and 64 MiB a job in memory.
+   */
+  artifacts?:
+    | { dir: string; maxBytes?: number; maxBytesPerJob?: number }
+    | { blobs: BlobStore; maxBytes?: number; maxBytesPerJob?: number }
+    | 'memory';
   /** Through it go input, result, error, log and progress on their way to the store, for example encrypted. */
   codec?: Codec;
   namespace?: string;
@@ -97,4 +111,16 @@ export interface Queue extends AsyncDisposable {
   stopPeriodicCleanup(): Promise<void>;
   /** Tending and cleanup, once. */
   sweep(): Promise<SweepReport>;
+  /** What a sweep would remove now; with a policy: what it would remove if that were the policy. */
+  plan(policy?: OpenOptions['cleanup']): Promise<Plan>;
+  /** Why a job is here, why it does not run, when and by which rule it goes; or why it went. */
+  explain(id: string): Promise<Explanation>;
+  /** For each kind of thing, what was created has been released, or lives, or needs attention. Best read at rest. */
+  audit(): Promise<Audit>;
+  /** The last passes of the cleanup, newest first; limit 50, at most 200. */
+  ledger(options?: { limit?: number; cursor?: string }): Promise<Page<SweepReport>>;
+  /** No removal until then, or until it is released; answers how many jobs are held. */
+  hold(which: Which, reason: string, until?: Date): Promise<number>;
+  release(which: Which): Promise<number>;
+  readonly artifacts: Artifacts;
 }

@@ -30,7 +30,18 @@ export function createSystem(clock?: GivenClock): System {
     },
     random: Math.random,
     id: idMaker(now),
+    token,
   };
+}
+
+const letters = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+
+/** Each letter is drawn alike: the bytes that would favour the first ones are drawn again. */
+function token(): string {
+  let text = '';
+  while (text.length < 8)
+    for (const byte of randomBytes(12)) if (byte < 248 && text.length < 8) text += letters[byte % letters.length]!;
+  return text;
 }
 
 function startTimer(ms: number, callback: () => void, hold?: 'hold'): () => void {

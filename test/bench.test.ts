@@ -1,6 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { cleanEntrants } from '../bench/clean.js';
+import { measureCleaning } from '../bench/measure-cleaning.js';
+import type { Cleaner } from '../bench/contender.js';
 import { boards, gates, planned } from '../bench/plan.js';
+import { openCleaner } from '../bench/systems/lastout.js';
 
 const all = { words: [], only: [], rounds: 3, seconds: null };
 const lock = JSON.parse(readFileSync(new URL('../bench/package-lock.json', import.meta.url), 'utf8')) as {
@@ -58,3 +62,71 @@ describe('the bench', () => {
     expect(installed.filter(([, { integrity }]) => !integrity?.startsWith('sha512-'))).toEqual([]);
   });
 });
+
+describe('the bench of cleaning up', () => {
+  it('measures lastout on every store, beside BullMQ, pg-boss and plainjob', () => {
+    const on = (store: string): string[] =>
+      cleanEntrants.filter((each) => each.store === store).map(({ name }) => name.replace(/,.*/, ''));
+    expect([...new Set(on('memory'))]).toEqual(['lastout']);
+    expect([...new Set(on('sqlite'))]).toEqual(['lastout', 'plainjob']);
+    expect([...new Set(on('postgres'))]).toEqual(['lastout', 'pg-boss']);
+    expect([...new Set(on('redis'))]).toEqual(['lastout', 'BullMQ']);
+  });
+
+  it('sees the pause of an enqueue while the process stands still, and claims that wait for it', async () => {
+    const standStill = (ms: number): void => {
+      for (const end = performance.now() + ms; performance.now() < end; );
+    };
+    const { idle, during, removed } = await measureCleaning(
+      toySystem(() => standStill(300)),
+      0.2,
+      now,
+    );
+    expect(removed).toBe(7);
+    expect(during.longestPause).toBeGreaterThanOrEqual(290);
+    expect(during.longPauses).toBeGreaterThanOrEqual(1);
+    for (const stretch of [idle, during]) {
+      expect(stretch.enqueues).toBeGreaterThan(0);
+      expect(stretch.claims).toBeGreaterThan(0);
+    }
+  });
+
+  it('counts what a slow removal does to claims as such', async () => {
+    const { idle, during } = await measureCleaning(
+      toySystem(() => new Promise((resolve) => setTimeout(resolve, 300))),
+      0.2,
+      now,
+    );
+    expect(during.enqueues).toBeGreaterThan(1);
+    expect(during.claims).toBeGreaterThan(1);
+    expect(idle.claimP50).toBeLessThanOrEqual(idle.claimP99);
+  });
+
+  it('removes all that it loaded of a small store in memory', async () => {
+    const where = { store: 'memory', at: '', setup: '', payload: { to: 'ann' } } as const;
+    const system = await openCleaner(where, { count: 2_500, afterMs: 1 });
+    await system.due?.();
+    expect(await system.clean()).toBe(2_500);
+    await system.close();
+  });
+});
+
+const now = (): number => performance.now();
+
+/** Runs each job at once, and removes seven jobs in its own way. */
+function toySystem(clean: () => unknown): Cleaner {
+  let run: () => void = () => undefined;
+  return {
+    add: () => setImmediate(() => run()),
+    addAside: () => undefined,
+    async work(_concurrency, onJob) {
+      run = onJob;
+      return { stop: async () => undefined };
+    },
+    async clean() {
+      await clean();
+      return 7;
+    },
+    close: async () => undefined,
+  };
+}

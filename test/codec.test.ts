@@ -33,6 +33,8 @@ describe('behind a codec', () => {
   const except: Readonly<Record<string, string>> = {
     'note: lines of 256 KiB are kept, then one that says truncated': 'coded lines are longer, so fewer of them fit',
     'insert: a job without a print is compared by its id, type and input': 'the store cannot read the input',
+    'read: a plan tells the first ids, and the length of the texts that go': 'coded texts are longer',
+    'read: an error counts for the length too': 'coded texts are longer',
   };
   // Texts that carry the mark already are what a store meets below the codec, not above it.
   const plain = storeCases.filter(({ name }) => !(name in except) && !codedCases.some((coded) => coded.name === name));
@@ -477,6 +479,26 @@ it('what a settlement remembers and brings along goes through it, and comes back
     [job.id, coded, coded],
   ]);
   expect((await on.coded.claim(request)).jobs[0]!.memo).toBe('{"last":1}');
+});
+
+it('the reason of a hold and the memo of a confirmed job go through it, and come back', async () => {
+  await using on = await bareAndCoded();
+  const owner = newJob({ id: 'owner' });
+  await on.coded.insert([owner], { atomic: false });
+  await on.coded.insert([newJob({ id: 'owned', ownedBy: 'owner', when: { inMs: 60_000 } })], { atomic: false });
+  const moves = [
+    ['owner', { kind: 'hold', reason: 'for the auditor', until: null }],
+    ['owned', { kind: 'confirm', memo: '{"bytes":3}', when: null, under: null }],
+  ] as const;
+  for (const [id, move] of moves)
+    await on.coded.move({ filter: { ...noFilter, ids: [id] }, move, dryRun: false, cursor: null, limit: 1 });
+  const look = async (store: Store) => {
+    const whys = [await store.read({ log: 'why', id: 'owner' }), await store.read({ log: 'why', id: 'owned' })];
+    return [whys[0]!.job!.heldReason, whys[1]!.job!.memo, whys[0]!.job!.input];
+  };
+  expect(await look(on.coded)).toEqual(['for the auditor', '{"bytes":3}', owner.input]);
+  const coded: unknown = expect.stringMatching(/^~:/);
+  expect(await look(on.bare)).toEqual([coded, coded, coded]);
 });
 
 it('a settlement whose memo or jobs cannot be encoded is left out alone, and its claim goes on', async () => {

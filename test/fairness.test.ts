@@ -52,6 +52,8 @@ test('a claim ends a bounded number of expired jobs', async () => {
     deduplication: 'none',
     source: null,
     metadata: null,
+    ownedBy: null,
+    under: null,
   } as const;
   const policy = '{"backoff":null,"timeoutMs":null,"keep":{}}';
   await store.insert(

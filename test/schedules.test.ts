@@ -626,7 +626,7 @@ describe('a store that fails', () => {
       const job = {
         id: 'strange-schedule', idGiven: true, print: null, type: 'lastout.schedule', queue: 'lastout', priority: 0,
         when: { inMs: 0 }, ttlMs: null, maxAttempts: 1, subject: null, key: 'strange', exclusiveKey: null,
-        deduplication: 'skip', source: null, metadata: null, input,
+        deduplication: 'skip', source: null, metadata: null, input, ownedBy: null, under: null,
         policy: '{"backoff":null,"timeoutMs":null,"keep":{}}',
       } as const; // biome-ignore format: one list
       await store.insert([job], { atomic: false });

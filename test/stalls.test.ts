@@ -350,6 +350,7 @@ describe.each(engines)('heartbeats on %s', (engine) => {
     // Nobody tends and nobody claims meanwhile: the claim is past its lease, but still ours.
     on.wire.before.claim = forever;
     on.wire.before.sweep = forever;
+    on.wire.calls.length = 0;
     await on.clock.advance(9_000);
     const { now, monotonic } = on.clock;
     const asleepMs = 60_000;

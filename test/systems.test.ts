@@ -1,4 +1,5 @@
 // The page of systems says only what a test run has shown.
+import { readdir, readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { collect, judge, readTitle, render } from '../scripts/systems.mjs';
 
@@ -47,5 +48,20 @@ describe('systems', () => {
     expect(page).toContain(
       '| 001-01 | one \\| pipe | first |\n| 001-02 | two | **not shown** |\n| 001-03 | three | **failing:** third |',
     );
+  });
+
+  it('knows all items of all five systems, built or not', async () => {
+    const folder = new URL('../docs/systems/', import.meta.url);
+    const read = async (name: string): Promise<unknown> => JSON.parse(await readFile(new URL(name, folder), 'utf8'));
+    const sizes: { [id: string]: number } = {};
+    for (const { id, items } of (await read('planned.json')) as { id: string; items: number }[]) sizes[id] = items;
+    for (const name of (await readdir(folder)).filter((name) => name !== 'planned.json')) {
+      const { id, items } = (await read(name)) as { id: string; items: { id: string; text: string }[] };
+      expect([name, sizes[id]]).toEqual([`${id}.json`, undefined]);
+      expect(items.map((item) => item.id)).toEqual(items.map((_, n) => `${id}-${String(n + 1).padStart(2, '0')}`));
+      expect(items.filter(({ text }) => text.trim() === '')).toEqual([]);
+      sizes[id] = items.length;
+    }
+    expect(sizes).toEqual({ '000': 35, '001': 48, '002': 39, '003': 36, '004': 43 });
   });
 });

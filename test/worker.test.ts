@@ -69,7 +69,7 @@ describe.each(engines)('slots and batches on %s', (engine) => {
       await on.queue.enqueue(held.type, n);
       await until(on.clock, () => held.started.length === n + 1);
     }
-    expect(on.wire.of('extend')).toHaveLength(0);
+    on.wire.calls.length = 0;
     await on.clock.advance(10_000);
     const [beat, ...more] = on.wire.of('extend');
     expect(more).toHaveLength(0);
@@ -78,14 +78,17 @@ describe.each(engines)('slots and batches on %s', (engine) => {
     expect(on.wire.of('extend')).toHaveLength(2);
   });
 
-  it('sends no heartbeat while it holds nothing', async () => {
+  it('shows its card with each heartbeat, also while it holds nothing', async () => {
     await using on = await bench(engine);
     const type = jobType('quick', () => 1);
     await on.queue.work([type]);
     await on.queue.enqueue(type, null);
     await allDone(on, 1);
+    on.wire.calls.length = 0;
     await on.clock.advance(60_000);
-    expect(on.wire.of('extend')).toHaveLength(0);
+    const beats = on.wire.of('extend').map(({ request }) => request);
+    expect(beats).toHaveLength(6);
+    for (const beat of beats) expect(beat).toMatchObject({ claims: [], card: { types: ['quick'], queues: null } });
   });
 
   it('settles the jobs that end in one turn together', async () => {
@@ -255,8 +258,10 @@ describe.each(engines)('waking up on %s', (engine) => {
     const { length } = on.wire.of('claim');
     expect(length).toBeGreaterThanOrEqual(599);
     expect(length).toBeLessThanOrEqual(601);
-    expect(on.wire.of('sweep').length).toBeLessThanOrEqual(121);
-    expect(on.wire.calls).toHaveLength(length + on.wire.of('sweep').length);
+    expect(on.wire.of('sweep').filter(({ request }) => request.term === null).length).toBeLessThanOrEqual(121);
+    expect(on.wire.of('sweep').filter(({ request }) => request.term !== null)).toEqual([]);
+    expect(on.wire.of('extend').length).toBeLessThanOrEqual(61);
+    expect(on.wire.calls).toHaveLength(length + on.wire.of('sweep').length + on.wire.of('extend').length);
     expect(on.logs).toEqual([]);
   });
 

@@ -19,6 +19,7 @@ import type {
   Settlement,
   Store,
   StoredJob,
+  Why,
 } from '../core/store.js';
 import { describeThrown } from '../core/thrown.js';
 import { type Texts, textsOf } from './texts.js';
@@ -54,6 +55,7 @@ export function codedStore(store: Store, codec: Codec, logger: Logger): Store {
   async function read(request: ReadRequest): Promise<unknown> {
     const answer: unknown = await store.read(request as never);
     if (request.log === 'job') return (answer as readonly LogLine[]).map((line) => openLine(texts, line));
+    if (request.log === 'why') return openWhy(texts, answer as Why | null);
     if (request.log !== 'events') return answer;
     const page = answer as { readonly events: readonly EventRecord[] };
     const events = page.events.map((event) =>
@@ -137,7 +139,8 @@ const resultLost = JSON.stringify({
 } satisfies JobError);
 
 function sealMove(texts: Texts, move: Move): Move {
-  return move.kind === 'cancel' ? { ...move, reason: texts.sealReason(move.reason) } : move;
+  if (move.kind === 'confirm') return { ...move, memo: texts.seal(move.memo, 'the memo') };
+  return 'reason' in move ? { ...move, reason: texts.sealReason(move.reason) } : move;
 }
 
 /** Message and fields go together; a note never fails its job. */
@@ -163,6 +166,10 @@ function openLine(texts: Texts, line: LogLine): LogLine {
   return { ...line, message, fields };
 }
 
+function openWhy(texts: Texts, why: Why | null): Why | null {
+  return why?.job ? { ...why, job: openJob(texts, why.job) } : why;
+}
+
 function openJob(texts: Texts, job: StoredJob): StoredJob {
   const open = (text: string | null): string | null => (text === null ? null : texts.open(text));
   return {
@@ -173,5 +180,6 @@ function openJob(texts: Texts, job: StoredJob): StoredJob {
     progress: open(job.progress),
     memo: open(job.memo),
     cancelReason: job.cancelReason === null ? null : texts.openReason(job.cancelReason),
+    heldReason: job.heldReason === null ? null : texts.openReason(job.heldReason),
   };
 }

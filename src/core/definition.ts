@@ -1,4 +1,5 @@
 /** Job types: a name, how its input is checked, the options of its jobs, and perhaps the code that runs them. */
+import type { Artifact, ArtifactBody, ArtifactOptions } from './artifact.js';
 import { show } from './duration.js';
 import { LastoutError } from './errors.js';
 import type { Job, JobError, JobOptions, Progress } from './job.js';
@@ -26,6 +27,10 @@ export interface Context<I> {
   progress(value: number | Progress): void;
   /** At most 1,000 lines and 256 KiB a job, then one "truncated" line. */
   log(message: string, fields?: object): void;
+  /** A file that the job leaves; it goes before the job goes. The same name again takes the place of the first. */
+  readonly artifact: { put(name: string, body: ArtifactBody, options?: ArtifactOptions): Promise<Artifact> };
+  /** A new, empty folder, removed when this attempt ends. */
+  tempDir(): Promise<string>;
 }
 
 type PerInput<I, T> = T | ((input: I) => T);

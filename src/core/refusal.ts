@@ -20,6 +20,16 @@ export function refusedAsFull(id: string, queue: string, maxPending: number, pen
   return { id, outcome: 'refused', code: 'QUEUE_FULL', message, details };
 }
 
+export function refusedAsUnowned(id: string, ownedBy: string): Refusal {
+  const message = `Job ${ownedBy}, which is to own ${id}, is not stored.`;
+  return { id, outcome: 'refused', code: 'JOB_NOT_FOUND', message, details: { ownedBy } };
+}
+
+export function refusedAsStale(id: string, ownedBy: string): Refusal {
+  const message = `Job ${ownedBy}, which is to own ${id}, is not held by this claim any more.`;
+  return { id, outcome: 'refused', code: 'STALE_CLAIM', message, details: { ownedBy } };
+}
+
 /** All or none: one refusal is the whole batch's. */
 export function refusedBatch({ code, message, details }: Refusal, index: number): LastoutError {
   return new LastoutError(code, `Job ${index}: ${message}`, { ...details, index });

@@ -5,17 +5,42 @@
  */
 import type { Ending } from './ending.js';
 import type { Code } from './errors.js';
-import type { DeduplicationStrategy, FinishedState, JobEvent, SqlClient, State } from './job.js';
+import type { DeduplicationStrategy, FinishedState, SqlClient, State } from './job.js';
 import type { Json } from './json.js';
 import type { QueueLimits } from './limits.js';
+import type {
+  AuditPage,
+  Card,
+  EventPage,
+  HeldClaim,
+  LedgerPage,
+  LogLine,
+  PlanPage,
+  ReadRequest,
+  Why,
+  WorkerCard,
+} from './logs.js';
 import type { CleanupPolicy } from './policy.js';
+import type { StoredJob } from './stored-job.js';
 import type { System } from './system.js';
+
+export type * from './logs.js';
+export type { StoredJob } from './stored-job.js';
 
 export type Engine = 'memory' | 'sqlite' | 'postgres' | 'redis';
 export type Durability = 'process' | 'fsync' | 'everysec' | 'os';
 
 /** When a job is due: after a delay by the store's clock, or at an instant. */
 export type When = { readonly inMs: number } | { readonly at: number };
+
+/** The last instant there is: never. */
+export const farAway = 8_640_000_000_000_000;
+
+/** The claim under which something is written. */
+export interface Under {
+  readonly epoch: number;
+  readonly owner: string;
+}
 
 /** A validated job on its way in. Texts marked JSON are opaque to the store. */
 export interface NewJob {
@@ -44,6 +69,13 @@ export interface NewJob {
   readonly policy: string;
   /** JSON. */
   readonly input: string;
+  /**
+   * The job that owns this one, live or finished: it is not removed before. It must be stored before this call, else the
+   * insert is refused (JOB_NOT_FOUND). Null for ordinary jobs.
+   */
+  readonly ownedBy: string | null;
+  /** With `ownedBy`: the owner must be held by this living claim, else the insert is refused (STALE_CLAIM). */
+  readonly under: Under | null;
 }
 
 export interface InsertOptions {
@@ -102,6 +134,11 @@ export interface ExtendRequest {
     /** Of those claimed ahead, the ones whose handler has begun since. */
     readonly started: readonly string[];
   }[];
+  /**
+   * What this worker takes, kept until `leaseMs` from now. Null leaves a card as it is; null and no claims: the worker
+   * has stopped, and its card goes.
+   */
+  readonly card: Card | null;
 }
 
 export interface Extended {
@@ -146,8 +183,18 @@ export interface Settled {
 export interface SweepRequest {
   /** Most rows touched by each part. */
   readonly limit: number;
-  /** Null: tending only (lapsed claims, ttl, due jobs). */
+  /** Null: tending only (lapsed claims, ttl, due jobs, holds that are over). */
   readonly cleanup: CleanupPolicy | null;
+  /**
+   * Who cleans up, for how long from now: one holder at a time has the term. Each change of holder, and each term that is
+   * taken anew after it lapsed or ended, has the next number. Null: no term is asked for.
+   */
+  readonly term: { readonly holder: string; readonly ttlMs: number } | null;
+  /**
+   * JSON of a report. With `term`, nothing else is done than to append it to the ledger and to end the term: if the
+   * holder's term is the last one, and has no entry yet. Else nothing is written, and `term` answers null.
+   */
+  readonly entry: string | null;
 }
 
 export interface Swept {
@@ -156,7 +203,15 @@ export interface Swept {
   readonly lapsed: number;
   readonly expired: number;
   readonly removedBy: { readonly age: number; readonly count: number; readonly cap: number };
-  /** A part reached its limit: sweep again. */
+  /** Finished jobs that the rules remove now, but that own live jobs: they stay until these are gone. At most `limit` per part. */
+  readonly owing: readonly string[];
+  /** Owned pending jobs of queue `lastout` that are due and not held, oldest first, at most `limit`. */
+  readonly dueThings: readonly string[];
+  /** The term under which this ran; null: none was asked for, or it was another's. */
+  readonly term: number | null;
+  /** Another holder's term is alive: nothing was cleaned up. */
+  readonly busy: boolean;
+  /** A part reached its limit, or had to wait for one that did: sweep again. */
   readonly more: boolean;
 }
 
@@ -169,6 +224,8 @@ export interface JobFilter {
   readonly subject: string | null;
   readonly key: string | null;
   readonly source: string | null;
+  /** The id of the owner. */
+  readonly ownedBy: string | null;
   /** createdAt, exclusive. */
   readonly before: number | null;
   readonly after: number | null;
@@ -185,6 +242,7 @@ export const noFilter: JobFilter = {
   subject: null,
   key: null,
   source: null,
+  ownedBy: null,
   before: null,
   after: null,
   system: true,
@@ -192,10 +250,19 @@ export const noFilter: JobFilter = {
 
 export type Move =
   | { readonly kind: 'cancel'; readonly reason: string; readonly force: boolean }
+  /** A held job stays, whatever `force` says; so does one that owns live jobs. */
   | { readonly kind: 'remove'; readonly force: boolean }
   /** Each retried job takes the next of the new ids. */
   | { readonly kind: 'retry'; readonly newIds: readonly string[] }
-  | { readonly kind: 'reschedule'; readonly when: When | null; readonly priority: number | null };
+  | { readonly kind: 'reschedule'; readonly when: When | null; readonly priority: number | null }
+  /** No removal until then, whatever the state; null: until it is released. A second hold replaces the first. */
+  | { readonly kind: 'hold'; readonly reason: string; readonly until: number | null }
+  | { readonly kind: 'unhold' }
+  /**
+   * An owned pending job that is not due yet gets its memo and another dueAt (null: never). With `under`, its owner must
+   * still be held by that claim.
+   */
+  | { readonly kind: 'confirm'; readonly memo: string; readonly when: When | null; readonly under: Under | null };
 
 export interface MoveRequest {
   readonly filter: JobFilter;
@@ -214,8 +281,13 @@ export type MoveOutcome =
   | 'not_finished'
   | 'removed'
   | 'held'
+  | 'owing'
   | 'moved'
-  | 'not_pending';
+  | 'not_pending'
+  | 'released'
+  | 'not_held'
+  | 'confirmed'
+  | 'stale';
 
 export interface Moved {
   readonly items: readonly { readonly id: string; readonly outcome: MoveOutcome; readonly newId?: string }[];
@@ -226,42 +298,6 @@ export interface FindRequest {
   readonly filter: JobFilter;
   readonly cursor: string | null;
   readonly limit: number;
-}
-
-/** A job as a store hands it out: instants in milliseconds, JSON as text. */
-export interface StoredJob {
-  readonly seq: number;
-  readonly id: string;
-  readonly type: string;
-  readonly queue: string;
-  readonly state: State;
-  readonly priority: number;
-  readonly input: string;
-  readonly result: string | null;
-  readonly error: string | null;
-  readonly attempts: number;
-  readonly maxAttempts: number;
-  readonly stalls: number;
-  readonly subject: string | null;
-  readonly key: string | null;
-  readonly exclusiveKey: string | null;
-  readonly source: string | null;
-  readonly metadata: string | null;
-  readonly policy: string;
-  readonly progress: string | null;
-  /** What its last run left for the next one: JSON, or null. */
-  readonly memo: string | null;
-  readonly retryOf: string | null;
-  readonly cancelAt: number | null;
-  readonly cancelReason: string | null;
-  readonly createdAt: number;
-  readonly scheduledFor: number;
-  readonly startedAt: number | null;
-  readonly completedAt: number | null;
-  readonly expiresAt: number | null;
-  /** Due to run or due back; of a finished job null (its retention is the cleanup policy's business). */
-  readonly dueAt: number | null;
-  readonly epoch: number;
 }
 
 export interface QueueTally {
@@ -293,47 +329,6 @@ export interface Tally {
   readonly paused: boolean;
   /** Finished jobs that are past retention by more than one cleanup interval. */
   readonly overdue: number;
-}
-
-/** One line of the event log. */
-export interface EventRecord extends Omit<JobEvent, 'cursor' | 'at'> {
-  readonly cursor: string;
-  readonly at: number;
-}
-
-export interface LogLine {
-  readonly at: number;
-  readonly message: string;
-  /** JSON or null. */
-  readonly fields: string | null;
-}
-
-export type ReadRequest =
-  | { readonly log: 'events'; readonly after: string | null; readonly limit: number }
-  | { readonly log: 'job'; readonly id: string }
-  /** What an owner holds, for one that does not know how its last claim went. */
-  | { readonly log: 'claims'; readonly owner: string }
-  /** How many jobs are due and do not run, whatever holds them back; counted up to the limit. */
-  | {
-      readonly log: 'due';
-      readonly types: readonly string[];
-      /** Null: every queue. */
-      readonly queues: readonly string[] | null;
-      readonly limit: number;
-    };
-
-export interface HeldClaim {
-  readonly epoch: number;
-  /** Not settled, not lost. */
-  readonly ids: readonly string[];
-}
-
-export interface EventPage {
-  readonly events: readonly EventRecord[];
-  /** Where the next read goes on. */
-  readonly cursor: string;
-  /** The log no longer reaches back to the cursor: something was missed. */
-  readonly reset: boolean;
 }
 
 /** Written under a claim: a stale one changes nothing. */
@@ -374,6 +369,11 @@ export interface Store {
   read(request: ReadRequest & { log: 'job' }): Promise<readonly LogLine[]>;
   read(request: ReadRequest & { log: 'claims' }): Promise<readonly HeldClaim[]>;
   read(request: ReadRequest & { log: 'due' }): Promise<number>;
+  read(request: ReadRequest & { log: 'why' }): Promise<Why | null>;
+  read(request: ReadRequest & { log: 'plan' }): Promise<PlanPage>;
+  read(request: ReadRequest & { log: 'ledger' }): Promise<LedgerPage>;
+  read(request: ReadRequest & { log: 'audit' }): Promise<AuditPage>;
+  read(request: ReadRequest & { log: 'workers' }): Promise<readonly WorkerCard[]>;
   note(owner: string, notes: readonly Note[]): Promise<readonly SettleAnswer[]>;
   subscribe(listener: (hint: Hint) => void): () => void;
   /** Warnings that only the store can know; throws when it cannot be reached. */

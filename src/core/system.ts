@@ -19,6 +19,8 @@ export interface System {
   random(): number;
   /** A new job id: 20 characters, ordered by time. */
   id(): string;
+  /** Eight characters that nobody can guess: a short link. */
+  token(): string;
 }
 
 /** Resolves after `ms`, or at once when the signal aborts. */

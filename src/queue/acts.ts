@@ -3,16 +3,26 @@ import { readableMessage, whyUnreadable } from '../core/coded.js';
 import { show } from '../core/duration.js';
 import { isUnknown, tellsNothing } from '../core/deadlines.js';
 import { LastoutError } from '../core/errors.js';
-import { type FinishedState, finishedStates, type Job, type JobOptions, type Page, type State } from '../core/job.js';
+import {
+  type FinishedState,
+  finishedStates,
+  type Job,
+  type JobOptions,
+  type Page,
+  type State,
+  states,
+} from '../core/job.js';
 import { toJob } from '../core/job-view.js';
 import { checkId } from '../core/names.js';
 import { checkPriority, readWhen } from '../core/options.js';
+import type { Freeing } from '../core/owned.js';
 import type { CleanupPolicy } from '../core/policy.js';
 import { type JobFilter, type Move, type MoveOutcome, type Store, noFilter } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { storable } from '../core/thrown.js';
 import { refuseUnknown } from '../core/unknown-option.js';
 import { type Filter, readFilter, readWhich, type Which } from './filter.js';
+import { type Removed, removeWithAllTheyOwn } from './remove.js';
 
 export interface Act {
   reason?: string;
@@ -35,7 +45,7 @@ const pageMax = 200;
 const pageDefault = 50;
 const reasonBytesMax = 1_024;
 
-export function actsOn(store: Store, system: System, cleanup: CleanupPolicy) {
+export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, freeing: Freeing) {
   /** By filter, an act looks only at the states it can change; by id, it answers for every job named. */
   async function act<O extends MoveOutcome>(
     which: Which,
@@ -95,11 +105,19 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy) {
         act(which, 'retry', finishedStates, dryRun ? { ...options, dryRun } : options, { kind: 'retry', newIds }),
       );
     },
-    remove(which: Which, options?: Act): Promise<Acted<'removed' | 'held' | 'not_finished'>> {
-      return act(which, 'remove', ['pending', 'processing', ...finishedStates], options, {
-        kind: 'remove',
-        force: options?.force ?? false,
-      });
+    async remove(which: Which, options?: Act): Promise<Removed> {
+      const move = { kind: 'remove', force: options?.force ?? false } as const;
+      const send = (): Promise<Acted<Removed['items'][number]['outcome'] | 'owing'>> =>
+        act(which, 'remove', states, options, move);
+      return removeWithAllTheyOwn(store, freeing, { which, options, move }, send);
+    },
+    /** Answers how many; a second hold takes the place of the first. */
+    hold(which: Which, reason: string, until?: Date): Promise<number> {
+      const move = { kind: 'hold', reason: checkReason(reason), until: checkUntil(until, system.now()) } as const;
+      return all('held', (cursor) => act(which, 'hold', states, cursor, move));
+    },
+    release(which: Which): Promise<number> {
+      return all('released', (cursor) => act(which, 'release', states, cursor, { kind: 'unhold' }));
     },
     reschedule(
       which: Which,
@@ -142,13 +160,44 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy) {
   };
 }
 
+/** Page after page, to the end. */
+async function all<O extends string>(
+  outcome: O,
+  send: (page: Act) => Promise<Acted<O | MoveOutcome>>,
+): Promise<number> {
+  let n = 0;
+  for (let cursor: string | null = null; ; ) {
+    const { items, next }: Acted<O | MoveOutcome> = await send(cursor === null ? {} : { cursor });
+    n += items.filter((item) => item.outcome === outcome).length;
+    if (next === null) return n;
+    cursor = next;
+  }
+}
+
+function checkReason(reason: unknown): string {
+  if (typeof reason === 'string' && reason.trim() !== '') return storable(reason, reasonBytesMax);
+  throw new LastoutError('INVALID_INPUT', `The reason of hold is ${show(reason)}; say why, for who finds it later.`);
+}
+
+/** Null: until it is released. */
+function checkUntil(until: unknown, now: number): number | null {
+  if (until === undefined) return null;
+  if (!(until instanceof Date) || Number.isNaN(until.getTime()) || until.getTime() <= now)
+    throw new LastoutError('INVALID_DATE', `until of hold is ${showDate(until)}; give a Date that is still to come.`);
+  return until.getTime();
+}
+
+function showDate(value: unknown): string {
+  return value instanceof Date && !Number.isNaN(value.getTime()) ? value.toISOString() : show(value);
+}
+
 /** Whether it is one that a page gave is for the store to say. */
-function checkCursor(cursor: unknown): string | null {
+export function checkCursor(cursor: unknown): string | null {
   if (cursor === undefined || cursor === null || typeof cursor === 'string') return cursor ?? null;
   throw new LastoutError('INVALID_CURSOR', `cursor is ${show(cursor)}; give what a page gave as "next".`);
 }
 
-function checkLimit(limit: unknown): number {
+export function checkLimit(limit: unknown): number {
   if (limit === undefined) return pageDefault;
   if (!Number.isInteger(limit) || (limit as number) < 1 || (limit as number) > pageMax) {
     throw new LastoutError('INVALID_LIMIT', `limit is ${show(limit)}; give a whole number from 1 to ${pageMax}.`);

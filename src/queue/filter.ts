@@ -36,6 +36,7 @@ export function readFilter(filter: Filter, extra: readonly string[] = []): JobFi
     subject: filter.subject === undefined ? null : checkSubjectFilter(filter.subject),
     key: filter.key === undefined ? null : checkKey(filter.key, 'key'),
     source: filter.source === undefined ? null : checkKey(filter.source, 'source'),
+    ownedBy: null,
     before: instant(filter.before, 'before'),
     after: instant(filter.after, 'after'),
     system,

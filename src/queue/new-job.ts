@@ -112,6 +112,8 @@ function build(details: TypeDetails, input: unknown, given: OptionValues, system
     metadata: given.metadata ?? base.metadata ?? null,
     policy: ownPolicy ? policyText({ ...base, ...given }) : details.policy,
     input: text,
+    ownedBy: null,
+    under: null,
   };
 }
 

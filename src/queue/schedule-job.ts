@@ -57,6 +57,8 @@ export function jobOf(id: string, definition: Definition, carried: Carried, how:
     metadata: null,
     policy: policyText({ keep: checkKeep(0) }),
     input: JSON.stringify(input),
+    ownedBy: null,
+    under: null,
   };
 }
 

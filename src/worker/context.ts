@@ -38,9 +38,15 @@ class LazyContext implements Context<never> {
     return (message: string, fields?: object) =>
       this.#run.note({ line: { message: storable(String(message), lineBytesMax), fields: fieldsText(fields) } });
   }
+  get artifact(): Context<never>['artifact'] {
+    return { put: (name, body, options) => this.#run.belongings.put(name, body, options) };
+  }
+  get tempDir(): Context<never>['tempDir'] {
+    return () => this.#run.belongings.tempDir();
+  }
 }
 
-const names = ['input', 'job', 'signal', 'progress', 'log'] as const;
+const names = ['input', 'job', 'signal', 'progress', 'log', 'artifact', 'tempDir'] as const;
 
 const asOwnProperties: ProxyHandler<LazyContext> = {
   get: (context, name) => context[name as 'input'],

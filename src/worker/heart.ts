@@ -1,17 +1,27 @@
-/** One heartbeat for all claims of a worker: it extends them, and brings back what was lost and what is to be cancelled. */
+/**
+ * One heartbeat for all claims of a worker: it extends them, and brings back what was lost and what is to be cancelled. It
+ * also carries the worker's card, by which others know that it is there, with or without claims.
+ */
 import { readableMessage } from '../core/coded.js';
+import type { Card } from '../core/store.js';
 import { describeThrown } from '../core/thrown.js';
 import type { Worker } from './worker.js';
 
 export interface Heart {
-  /** Beats as long as there are claims; calling it again does nothing. */
+  /** Beats from here on; calling it again does nothing. */
   start(): void;
+  /** For the sake of the claims, if there are any. */
   beatNow(): void;
   stop(): void;
+  /** Stops, and takes the card back; rejects where the store does not answer. */
+  leave(): Promise<void>;
 }
 
 export function createHeart(worker: Worker): Heart {
-  const { store, system, logger, settings } = worker.parts;
+  const { store, system, logger, settings, types } = worker.parts;
+  const { queues, concurrency } = settings;
+  const card: Card = { name: settings.name ?? worker.id, types: [...types.keys()], queues, concurrency };
+  let begun = false;
   let callOff: (() => void) | null = null;
   let beating = false;
   let beatingSince = 0;
@@ -24,7 +34,7 @@ export function createHeart(worker: Worker): Heart {
     callOff = system.timer(untilNext(), () => {
       callOff = null;
       void beat();
-      if (worker.claims.all.size > 0) arm();
+      arm();
     });
   }
 
@@ -37,8 +47,8 @@ export function createHeart(worker: Worker): Heart {
   }
 
   async function beat(): Promise<void> {
+    if (stopped) return;
     loseUntrusted();
-    if (worker.claims.all.size === 0) return;
     if (beating) {
       again = true;
       return;
@@ -50,7 +60,8 @@ export function createHeart(worker: Worker): Heart {
       if (failing) logger.info('Claims are extended again');
       failing = false;
     } catch (error) {
-      if (!failing) logger.warn('Extending claims failed; trying again', { error: describeThrown(error).message });
+      if (!failing && worker.claims.all.size > 0)
+        logger.warn('Extending claims failed; trying again', { error: describeThrown(error).message });
       failing = true;
     }
     beating = false;
@@ -62,21 +73,21 @@ export function createHeart(worker: Worker): Heart {
   async function extend(): Promise<void> {
     const requestedAt = system.monotonic();
     const all = [...worker.claims.all.values()];
-    const begun = worker.claims.takeBegun();
+    const startedNow = worker.claims.takeBegun();
     const claims = all.map((claim) => ({
       epoch: claim.epoch,
       ids: claim.ids,
-      started: begun.filter((run) => run.claim === claim).map(({ id }) => id),
+      started: startedNow.filter((run) => run.claim === claim).map(({ id }) => id),
     }));
     try {
-      const { lost, cancelled } = await store.extend({ owner: worker.id, leaseMs: settings.leaseMs, claims });
+      const { lost, cancelled } = await store.extend({ owner: worker.id, leaseMs: settings.leaseMs, claims, card });
       for (const claim of all) claim.trustUntil = requestedAt + settings.leaseMs;
       const gone = new Set(lost);
       for (const claim of all)
         for (const run of claim.runs) if (run.held && gone.has(run.id)) worker.slots.loseHeld(run);
       for (const { id, reason } of cancelled) worker.slots.requestCancel(id, readableMessage(reason));
     } catch (error) {
-      for (const run of begun) worker.claims.begun(run);
+      for (const run of startedNow) worker.claims.begun(run);
       throw error;
     }
   }
@@ -92,12 +103,25 @@ export function createHeart(worker: Worker): Heart {
     }
   }
 
+  function stop(): void {
+    stopped = true;
+    callOff?.();
+  }
+
   return {
-    start: arm,
-    beatNow: () => void beat(),
-    stop() {
-      stopped = true;
-      callOff?.();
+    start() {
+      if (begun) return;
+      begun = true;
+      void beat();
+      arm();
+    },
+    beatNow() {
+      if (worker.claims.all.size > 0) void beat();
+    },
+    stop,
+    async leave() {
+      stop();
+      await store.extend({ owner: worker.id, leaseMs: settings.leaseMs, claims: [], card: null });
     },
   };
 }

@@ -23,7 +23,7 @@ export async function runOneShot(worker: Worker, forMs: number | null, closing: 
     queues: settings.queues,
     limit: leftMax,
   });
-  return { ran: worker.finished, left };
+  return { ran: worker.ran, left };
 }
 
 /**

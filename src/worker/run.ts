@@ -6,6 +6,7 @@ import type { Job, JobError, Progress } from '../core/job.js';
 import { toStoredText } from '../core/json.js';
 import { inputOf, unreadableInput } from '../core/job-view.js';
 import { Verdict } from '../core/outcome.js';
+import type { Belongings, BelongingsOf } from '../core/owned.js';
 import { backoffMs, defaults, functionBackoffMs, policyOf, type StoredPolicy } from '../core/policy.js';
 import type { Note, StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
@@ -22,6 +23,9 @@ export interface Entry {
 export interface RunParts {
   readonly system: System;
   readonly details: TypeDetails;
+  readonly belongingsOf: BelongingsOf;
+  /** Of the claims of this worker. */
+  readonly owner: string;
   toJob(stored: StoredJob, input: unknown): Job;
   /** Progress and log lines, to be written under the claim. */
   note(run: Run, entry: Entry): void;
@@ -44,6 +48,7 @@ export class Run {
   #callOffTimer: (() => void) | null = null;
   #input: unknown;
   #job: Job | null = null;
+  #belongings: Belongings | null = null;
 
   constructor(
     readonly stored: StoredJob,
@@ -78,6 +83,18 @@ export class Run {
   get job(): Job {
     this.#job ??= this.parts.toJob(this.stored, this.input);
     return this.#job;
+  }
+
+  /** Made when the handler first asks for one. */
+  get belongings(): Belongings {
+    const { id, epoch, signal } = this;
+    this.#belongings ??= this.parts.belongingsOf({ id, epoch, signal, owner: this.parts.owner });
+    return this.#belongings;
+  }
+
+  /** The handler has ended. Null: it asked for nothing. */
+  endBelongings(): Promise<void> | null {
+    return this.#belongings && this.#belongings.end();
   }
 
   note(entry: Entry): void {

@@ -19,12 +19,14 @@ export class Slots {
   readonly #partsOf = new Map<string, RunParts>();
 
   constructor(private readonly worker: Worker) {
-    const { system, toJob, types, settings } = worker.parts;
+    const { system, toJob, types, settings, belongingsOf } = worker.parts;
+    const owner = worker.id;
     this.notebook = createNotebook(worker);
     this.#meter = aheadMeter(settings.concurrency);
     const note: RunParts['note'] = (run, entry) => this.notebook.write(run, entry);
     const overdue: RunParts['overdue'] = (run) => this.#overdue(run);
-    for (const [name, details] of types) this.#partsOf.set(name, { system, toJob, details, note, overdue });
+    for (const [name, details] of types)
+      this.#partsOf.set(name, { system, toJob, details, belongingsOf, owner, note, overdue });
   }
 
   /** How many jobs wait for a slot, and how many may. */
@@ -82,6 +84,8 @@ export class Slots {
     if (run.startedAt !== null) this.#meter.ran(this.worker.parts.system.monotonic() - run.startedAt);
     const written = this.notebook.written(run);
     if (written) await written;
+    const ended = run.endBelongings();
+    if (ended) await ended;
     this.#ended(run, ending);
   }
 

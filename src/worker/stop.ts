@@ -1,6 +1,6 @@
 /** Stopping: no new jobs, running ones finish within the grace, the rest is handed back without using an attempt. */
 import { LastoutError } from '../core/errors.js';
-import type { System } from '../core/system.js';
+import { atMost, type System } from '../core/system.js';
 import type { Worker } from './worker.js';
 
 export interface StopReport {
@@ -32,6 +32,7 @@ export async function stopWorker(worker: Worker): Promise<StopReport> {
   }
   await drainedWithin(worker, system, lastFlushMs);
   abandoned.push(...worker.unsettled());
+  await atMost(system, lastFlushMs, worker.leave());
   worker.shutDown();
   const handedBack = [...worker.handedBack].filter((id) => !abandoned.includes(id));
   return { finished: worker.finished - finishedBefore, handedBack, abandoned };

@@ -6,6 +6,7 @@
 import { isUnknown } from '../core/deadlines.js';
 import type { TypeDetails } from '../core/definition.js';
 import type { Job, Logger } from '../core/job.js';
+import type { BelongingsOf } from '../core/owned.js';
 import type { Claimed, ClaimRequest, Hint, SettleAnswer, Settlement, Store, StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { aheadWaitMaxMs } from './ahead.js';
@@ -31,6 +32,7 @@ export interface WorkerParts {
   readonly logger: Logger;
   readonly types: ReadonlyMap<string, TypeDetails>;
   readonly settings: WorkerSettings;
+  readonly belongingsOf: BelongingsOf;
   toJob(stored: StoredJob, input: unknown): Job;
 }
 
@@ -56,6 +58,8 @@ export class Worker {
   readonly slots: Slots;
   readonly handedBack = new Set<string>();
   finished = 0;
+  /** Handlers that came to an end, whether or not the store has answered. */
+  ran = 0;
   #endings: Ended[] = [];
   /** Sent and not answered yet, and how many jobs they ask for. */
   readonly #underWay = new Set<Exchange>();
@@ -100,6 +104,7 @@ export class Worker {
     this.#unsubscribe = parts.store.subscribe((hint) => this.hear(hint));
     this.#armPoll(settings.pollMs);
     this.schedulePump();
+    this.#heart.start();
   }
 
   get running(): readonly string[] {
@@ -291,7 +296,6 @@ export class Worker {
       else this.slots.wait(run);
     });
     if (this.slots.waiting > 0) this.#armPoll(aheadWaitMaxMs);
-    this.#heart.start();
   }
 
   #acknowledge(ended: readonly Ended[], answers: readonly SettleAnswer[]): void {
@@ -305,6 +309,7 @@ export class Worker {
   // ---- endings ------------------------------------------------------------------------------------------------
 
   settle(settlement: Settlement, run: Run | null): void {
+    if (settlement.ending.kind !== 'release') this.ran += 1;
     this.#endings.push({ settlement, run });
     if (this.#endings.length === 1 || this.#isDue) this.#pumpWhenDue();
   }
@@ -352,6 +357,11 @@ export class Worker {
   /** Endings that were sent, or wait to be. */
   #unanswered(): readonly Ended[] {
     return [...[...this.#underWay].flatMap(({ ended }) => ended), ...this.#endings];
+  }
+
+  /** Nobody counts on this worker any more; a store that does not answer learns it when the card lapses. */
+  leave(): Promise<void> {
+    return this.#heart.leave().catch(() => undefined);
   }
 
   /** From here on nothing is sent: what is unsettled comes back when its claim lapses. */

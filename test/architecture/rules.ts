@@ -40,6 +40,11 @@ export const layers: Readonly<Record<string, Layer>> = {
     outside: [],
     because: 'queue, worker and lifecycle meet only through interfaces in core',
   },
+  artifacts: {
+    sees: ['core'],
+    outside: ['node:*'],
+    because: 'blobs know their owner by its id and meet the rest only through interfaces in core',
+  },
   codec: { sees: ['core'], outside: [], because: 'it stands before any store and knows none' },
   'stores/local': { sees: ['core'], outside: [], because: 'what memory and SQLite share knows neither of them' },
   'stores/memory': {
@@ -96,6 +101,11 @@ export const layers: Readonly<Record<string, Layer>> = {
     sees: ['core', 'queue', 'queue/ticks.ts', 'worker', 'lifecycle'],
     outside: [],
     because: 'it gathers the public types of the parts and does nothing else',
+  },
+  'open-lifecycle.ts': {
+    sees: ['core', 'artifacts', 'lifecycle', 'open-options.ts'],
+    outside: [],
+    because: 'it wires what ends things, as far as it needs nobody else',
   },
   'open.ts': { sees: 'all', outside: 'all', because: 'it wires everything' },
   'index.ts': { sees: 'all', outside: 'all', because: 'it names what is public' },

@@ -50,7 +50,7 @@ describe('memory', () => {
   test('the counts of everything are read without touching the jobs', async () => {
     touched = 0;
     await counted.store.tally(cleanupOf());
-    await counted.store.sweep({ limit: 500, cleanup: cleanupOf() });
+    await counted.store.sweep({ limit: 500, cleanup: cleanupOf(), term: null, entry: null });
     // The oldest that waits is looked at, and might be one that tells.
     expect(touched).toBeLessThanOrEqual(10);
   });

@@ -5,11 +5,21 @@ import { until } from './fleet.js';
 
 /** A job that has stalled twice comes back apart from its neighbours, up to half a minute later; nobody waits here. */
 export async function drain(queue: Queue): Promise<void> {
-  await until('all jobs have ended', async () => {
+  const hasEnded = async (): Promise<boolean> => {
     const { total } = await queue.stats();
     if (total.delayed > 0) await queue.reschedule({ state: 'pending' }, { delay: 0 });
     return total.pending + total.processing === 0;
+  };
+  await until('all jobs have ended', hasEnded).catch(async (error: unknown) => {
+    throw new Error(`${(error as Error).message}: ${await whatIsLeft(queue)}`);
   });
+}
+
+async function whatIsLeft(queue: Queue): Promise<string> {
+  const { total } = await queue.stats();
+  const { items } = await queue.find({ state: ['pending', 'processing'], limit: 5 });
+  const reasons = await Promise.all(items.map(async ({ id }) => (await queue.explain(id)).because));
+  return JSON.stringify({ total, items, reasons });
 }
 
 export async function everyJob(queue: Queue): Promise<Job[]> {

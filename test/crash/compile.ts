@@ -22,6 +22,7 @@ export interface Programs {
   readonly producer: string;
   readonly caller: string;
   readonly limited: string;
+  readonly maintainer: string;
 }
 
 /**
@@ -47,6 +48,7 @@ export function compilePrograms(): Programs {
     producer: program('producer'),
     caller: program('caller'),
     limited: program('limited'),
+    maintainer: program('maintainer'),
   };
 }
 

@@ -9,14 +9,14 @@ export const mutants = [
   // ---- the fence ------------------------------------------------------------------------------------------------------
   {
     name: 'the fence does not look at the owner',
-    file: 'src/stores/local/settle.ts',
+    file: 'src/stores/local/fence.ts',
     from: 'if (record?.owner !== owner || record.open === 0) return null;',
     to: 'if (!record || record.open === 0) return null;',
     tests: onMemory,
   },
   {
     name: 'the fence lets a claim speak that is over for the job',
-    file: 'src/stores/local/settle.ts',
+    file: 'src/stores/local/fence.ts',
     from: 'if (!row || row.epoch >= epoch || !step.tables.names(record, row)) return null;',
     to: 'if (!row || !step.tables.names(record, row)) return null;',
     tests: onMemory,
@@ -139,8 +139,8 @@ export const mutants = [
   {
     name: 'deduplication is not atomic: a batch is decided before any of it is inserted',
     file: 'src/stores/local/insert.ts',
-    from: 'return jobs.map((job, index) => refusals?.get(index) ?? insertOne(step, job));',
-    to: `const decided = jobs.map((job, i) => refusals?.get(i) ?? knownAnswer(step, job) ?? deduplicate(step, job));
+    from: 'return jobs.map((job, index) => unowned.get(job) ?? refusals?.get(index) ?? insertOne(step, job));',
+    to: `const decided = jobs.map((job, i) => unowned.get(job) ?? refusals?.get(i) ?? knownAnswer(step, job) ?? deduplicate(step, job));
   return decided.map((answer, i) => answer ?? create(step, jobs[i]!, null));`,
     tests: onMemory,
   },
@@ -189,8 +189,8 @@ export const mutants = [
   {
     name: 'a given id may stand for something else once its job is removed',
     file: 'src/stores/local/move.ts',
-    from: '    print: printIn(row),\n',
-    to: "    print: '',\n",
+    from: 'print: printIn(row), epoch, left',
+    to: "print: '', epoch, left",
     tests: onMemory,
   },
   // ---- exclusive keys -------------------------------------------------------------------------------------------------
@@ -262,8 +262,8 @@ export const mutants = [
   {
     name: 'a finished job goes at exactly its age, not after it',
     file: 'src/stores/memory/finished.ts',
-    from: 'firstOf([from], byTime, limit, ({ at }) => at < until)',
-    to: 'firstOf([from], byTime, limit, ({ at }) => at <= until)',
+    from: 'if (rows.length === limit || at >= before) break;',
+    to: 'if (rows.length === limit || at > before) break;',
     tests: onMemory,
   },
   {
@@ -276,16 +276,38 @@ export const mutants = [
   {
     name: 'the cap removes one job more than the excess',
     file: 'src/stores/local/sweep.ts',
-    from: 'step.tables.storedTotal() - maxStoredJobs, limit)',
-    to: 'step.tables.storedTotal() - maxStoredJobs + 1, limit)',
+    from: 'tables.storedTotal() - maxStoredJobs, limit)',
+    to: 'tables.storedTotal() - maxStoredJobs + 1, limit)',
     tests: onMemory,
   },
   {
     name: 'a cleanup ends after its first part',
-    file: 'src/lifecycle/sweeper.ts',
-    from: '      more = part.more;\n',
-    to: '      more = false;\n',
+    file: 'src/lifecycle/pass.ts',
+    from: 'return cleared > 0 || (part.more && sums.idle < idleMax);',
+    to: 'return cleared > 0;',
     tests: ['test/retention.test.ts'],
+  },
+  {
+    name: 'a job goes before what it owns',
+    file: 'src/stores/local/sweep.ts',
+    from: 'for (const row of rows) if (!owing.has(row.id)) removeRow(step, row, why);',
+    to: 'for (const row of rows) removeRow(step, row, why);',
+    tests: onMemory,
+  },
+  {
+    name: 'the record of an artifact goes before its bytes',
+    file: 'src/lifecycle/freeing.ts',
+    from: '    await atOnce(width, records, async (record) => {\n',
+    to: `    await removeRecords(store, records.map(({ id }) => id));
+    await atOnce(width, records, async (record) => {\n`,
+    tests: ['test/artifacts-faults.test.ts'],
+  },
+  {
+    name: 'a second process cleans up at the same time',
+    file: 'src/stores/local/sweep.ts',
+    from: 'if (term && no === null) return { ...tended, busy: true };',
+    to: '',
+    tests: onMemory,
   },
   {
     name: 'the hint that the cap is exceeded is not heard',
@@ -428,7 +450,7 @@ export const mutants = [
   {
     name: 'the reason of a cancel is stored in clear',
     file: 'src/codec/store.ts',
-    from: "return move.kind === 'cancel' ? { ...move, reason: texts.sealReason(move.reason) } : move;",
+    from: "return 'reason' in move ? { ...move, reason: texts.sealReason(move.reason) } : move;",
     to: 'return move;',
     tests: ['test/codec.test.ts'],
   },

@@ -70,6 +70,8 @@ function plainJob(id: string): NewJob {
     metadata: null,
     policy: '{"backoff":null,"timeoutMs":null,"keep":{}}',
     input: '{}',
+    ownedBy: null,
+    under: null,
   };
 }
 

@@ -124,6 +124,7 @@ const acts: fc.Arbitrary<Act> = fc.oneof(
       owner: held.owner,
       leaseMs,
       claims: [{ epoch: held.epoch, ids: [held.id], started: [held.id] }],
+      card: null,
     });
   }),
   fc.constantFrom(1, 700, 4_000, leaseMs).map<Act>(
@@ -131,7 +132,7 @@ const acts: fc.Arbitrary<Act> = fc.oneof(
       async ({ advance }) =>
         advance(ms),
   ),
-  fc.constant<Act>(({ store }) => store.sweep({ limit: 500, cleanup: null })),
+  fc.constant<Act>(({ store }) => store.sweep({ limit: 500, cleanup: null, term: null, entry: null })),
 );
 
 describe.each(engines)('on %s', (engine) => {

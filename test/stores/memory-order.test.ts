@@ -1,8 +1,10 @@
-// The two structures that keep the memory store's costs flat, against the plainest code that does the same.
+// The structures that keep the memory store's costs flat, against the plainest code that does the same.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createLine, firstOf } from '../../src/stores/memory/line.js';
 import { newestOf, Ordered } from '../../src/stores/memory/ordered.js';
+import { Timed } from '../../src/stores/memory/timed.js';
+import { plainRow } from '../cost/rows.js';
 
 interface Item {
   readonly seq: number;
@@ -85,6 +87,33 @@ describe('a line', () => {
     expect(read(100, 6)).toEqual([0, 1, 2, 3, 4, 5, 6]);
     expect(read(100, 100)).toHaveLength(30);
     expect(firstOf([], before, 5)).toEqual([]);
+  });
+});
+
+describe('a timed list', () => {
+  test('is read from any position in both directions, whatever came late or left', () => {
+    const instants = fc.array(fc.integer({ min: 0, max: 400 }), { maxLength: 1_500 });
+    const position = fc.record({ at: fc.integer({ min: -1, max: 401 }), seq: fc.integer({ min: -1, max: 1_501 }) });
+    fc.assert(
+      fc.property(instants, fc.option(position), fc.nat(5), (list, from, thin) => {
+        const timed = new Timed();
+        const entries = list.map((at, seq) => ({ at, seq, row: plainRow(seq) }));
+        for (const { at, row } of entries) timed.add(at, row);
+        const stay = entries.filter((_, index) => index % (thin + 2) === 0);
+        for (const entry of entries) if (!stay.includes(entry)) timed.remove(entry.at, entry.row);
+        timed.remove(7, plainRow(-1)); // never added
+        const inOrder = stay.toSorted((a, b) => a.at - b.at || a.seq - b.seq);
+        const compare = (entry: { at: number; seq: number }): number =>
+          from === null ? 1 : entry.at - from.at || entry.seq - from.seq;
+        expect([...timed.after(from)]).toEqual(inOrder.filter((entry) => compare(entry) > 0));
+        const back = from === null ? inOrder : inOrder.filter((entry) => compare(entry) < 0);
+        expect([...timed.before(from)]).toEqual(back.toReversed());
+        expect(timed.size).toBe(stay.length);
+        for (const at of [0, 200, 401])
+          expect(timed.countBefore(at)).toBe(stay.filter((entry) => entry.at < at).length);
+      }),
+      { numRuns: 60, seed: 20300101 },
+    );
   });
 });
 

@@ -5,18 +5,21 @@ const view = `
 with held as (
   select h.seq, max(c.epoch) as epoch from lastout.claims c cross join lateral unnest(c.seqs) h(seq) group by h.seq
 ), job as (
-  select b.seq, b.id, b.type, b.queue, b.xkey, b.slot, b.key, b.over, p.place, d.state,
+  select b.seq, b.id, b.type, b.queue, b.xkey, b.slot, b.key, b.over, b.owned_by, p.place, d.state,
     case when p.seq is null and d.seq is null and h.epoch > b.epoch then h.epoch end as epoch
   from lastout.jobs b left join lastout.pending p on p.type = b.type and p.seq = b.seq
     left join lastout.done d on d.seq = b.seq left join held h on h.seq = b.seq
 ), counted as (
   select queue, count(place) as pending, count(*) filter (where place = 1) as delayed, count(epoch) as processing,
     count(*) filter (where state = 0) as completed, count(*) filter (where state = 1) as failed,
-    count(*) filter (where state = 2) as cancelled, count(*) filter (where state = 3) as expired
+    count(*) filter (where state = 2) as cancelled, count(*) filter (where state = 3) as expired,
+    count(owned_by) filter (where state is null) as owned
   from job group by queue
 ), told as (
   select * from lastout.sums
-  where (pending, delayed, processing, completed, failed, cancelled, expired) <> (0, 0, 0, 0, 0, 0, 0)
+  where (pending, delayed, processing, completed, failed, cancelled, expired, owned) <> (0, 0, 0, 0, 0, 0, 0, 0)
+), kinds as (
+  select case when queue = 'lastout' then type else 'job' end as kind, count(*) as live from job group by 1
 )`;
 
 /** Each names what is wrong. */
@@ -42,6 +45,13 @@ const faults: { readonly [fault: string]: string } = {
     where c.open <> (select count(*) from job j where j.epoch = c.epoch)`,
   'a mark has no claim': `select m.epoch::text from lastout.marked m
     where not exists (select 1 from lastout.claims c where c.epoch = m.epoch)`,
+  'a job is owned by one that is not there': `select id from job j where owned_by is not null and state is null
+    and not exists (select 1 from lastout.jobs o where o.id = j.owned_by and o.flags & 8 <> 0)`,
+  'a finished row is not held as its job is': `select d.seq::text from lastout.done d join lastout.jobs b on b.seq = d.seq
+    where d.held_until is distinct from b.held_until`,
+  'the totals are not those of the jobs': `select e.kind || k.kind || ' ' || e || ' ' || k
+    from lastout.ever e full join kinds k on k.kind = e.kind
+    where coalesce(e.created, 0) - coalesce(e.released, 0) <> coalesce(k.live, 0)`,
   'the counts are not those of the jobs': `select t.queue || c.queue || ' ' || t || ' ' || c
     from told t full join counted c on c.queue = t.queue where t.* is distinct from c.*`,
 };

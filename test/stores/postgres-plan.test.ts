@@ -2,7 +2,7 @@
 // that were never analysed, no call reads a big table from end to end, and each reads about the rows that it answers for.
 import type pg from 'pg';
 import { beforeAll, expect, it } from 'vitest';
-import { noFilter } from '../../src/core/store.js';
+import { type Move, noFilter } from '../../src/core/store.js';
 import type { Call } from '../../src/stores/postgres/call.js';
 import { postgresVerbs, type Verbs } from '../../src/stores/postgres/store.js';
 import { describeOn } from '../engines.js';
@@ -28,6 +28,13 @@ select seq, due_at, priority, case when type = 'later' then 1 else 0 end, false,
 insert into lastout.done (seq, completed_at, created_at, epoch, started_at, attempts, state, "left", result)
 select seq, 1e12 + seq, created_at, 1, 1e12, 1, case when seq % 1000 = 2 then 1 else 0 end, 0, 'null'
 from lastout.jobs where type = 'over';`;
+
+const old = {
+  jobRetentionMs: 1_000,
+  maxStoredJobs: Number.POSITIVE_INFINITY,
+  cleanupIntervalMs: 1,
+  useCompletedTime: true,
+};
 
 describeOn('postgres', 'the cost of a call on PostgreSQL', () => {
   let client: pg.Client;
@@ -85,6 +92,7 @@ describeOn('postgres', 'the cost of a call on PostgreSQL', () => {
       owner: 'w',
       leaseMs: 30_000,
       claims: [{ epoch, ids: jobs.map(({ id }) => id), started: [] }],
+      card: null,
     });
     expectRead(40);
     const endings = ['complete', 'retry', 'fail', 'snooze', 'release'] as const;
@@ -104,26 +112,60 @@ describeOn('postgres', 'the cost of a call on PostgreSQL', () => {
     const { answers } = await verbs.settle({ owner: 'w', settlements, started: [], next: null });
     expect(answers).toEqual(['ok', 'ok', 'ok', 'ok', 'ok']);
     expectRead(150);
-    await verbs.sweep({ limit: 50, cleanup: null });
+    await verbs.sweep({ limit: 50, cleanup: null, term: null, entry: null });
     expectRead(60);
   });
 
   it('a cleanup reads the jobs that it removes', async () => {
-    const cleanup = {
-      jobRetentionMs: 1_000,
-      maxStoredJobs: Number.POSITIVE_INFINITY,
-      cleanupIntervalMs: 1,
-      useCompletedTime: true,
-    };
-    const { removedBy } = await verbs.sweep({ limit: 50, cleanup });
+    const { removedBy } = await verbs.sweep({ limit: 50, cleanup: old, term: null, entry: null });
     expect(removedBy.age).toBe(50);
     expectRead(500);
+  });
+
+  it('what is owned and held costs what it is about', async () => {
+    const owned = newJob({ type: 'lastout.temp', queue: 'lastout', when: { inMs: 60_000 }, ownedBy: '0old-500' });
+    await verbs.insert([owned], { atomic: true });
+    expectRead(20);
+    const moves: Move[] = [
+      { kind: 'confirm', memo: '1', when: null, under: null },
+      { kind: 'hold', reason: 'wait', until: null },
+      { kind: 'unhold' },
+      { kind: 'remove', force: false },
+    ];
+    for (const move of moves) {
+      const filter = { ...noFilter, ids: [owned.id] };
+      const { items } = await verbs.move({ filter, move, dryRun: false, cursor: null, limit: 1 });
+      expect(items).toHaveLength(1);
+      expectRead(40, move.kind);
+    }
+  });
+
+  it('telling why, planning and auditing read about a page', async () => {
+    for (const id of ['0old-500', '0old-501', '0old-502']) {
+      expect(await verbs.read({ log: 'why', id })).not.toBeNull();
+      expectRead(40);
+    }
+    const { age, next } = await verbs.read({ log: 'plan', cleanup: old, cursor: null, limit: 50 });
+    expect(age.count).toBe(50);
+    expectRead(250);
+    await verbs.read({ log: 'plan', cleanup: old, cursor: next, limit: 50 });
+    expectRead(250);
+    // The rows were stored by hand, and nobody has counted them.
+    const capped = { ...old, jobRetentionMs: 1e15, maxStoredJobs: -1_000_000 };
+    expect((await verbs.read({ log: 'plan', cleanup: capped, cursor: null, limit: 50 })).cap.count).toBe(50);
+    expectRead(250);
+    const page = await verbs.read({ log: 'audit', cursor: null, limit: 50 });
+    expect(page.kinds.job?.live).toBe(50);
+    expectRead(450);
+    await verbs.read({ log: 'audit', cursor: page.next, limit: 50 });
+    expectRead(450);
   });
 
   it('a find reads about a page, where an index knows the way', async () => {
     const ways = [
       { ids: ['0old-5', '0old-6'] },
       { subject: 'trip:0' },
+      { ownedBy: '0old-5' },
       { key: 'key-3' },
       { key: 'key-3', types: ['ready'] },
       { types: ['over'] },

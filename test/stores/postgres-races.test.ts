@@ -224,7 +224,7 @@ async function stay(store: Store, owner: string, held: readonly { id: string; ep
     const ids = held.filter((one) => one.epoch === epoch).map(({ id }) => id);
     return { epoch, ids, started: ids.filter(() => oneIn(2)) };
   });
-  const extended = await ledger.answered(store.extend({ owner, leaseMs, claims }), []);
+  const extended = await ledger.answered(store.extend({ owner, leaseMs, claims, card: null }), []);
   ledger.count('lost', extended?.lost.length ?? 0);
   ledger.count('asked to stop', extended?.cancelled.length ?? 0);
 }
@@ -264,7 +264,10 @@ async function meddle(store: Store, { ledger, isOver }: World): Promise<void> {
 
 async function tend(store: Store, { ledger, isOver }: World): Promise<void> {
   while (!isOver()) {
-    await ledger.answered(store.sweep({ limit: 50, cleanup: oneIn(2) ? null : cleanupAfter(86_400_000) }), []);
+    await ledger.answered(
+      store.sweep({ limit: 50, cleanup: oneIn(2) ? null : cleanupAfter(86_400_000), term: null, entry: null }),
+      [],
+    );
     await pause(below(60));
   }
 }
@@ -364,7 +367,8 @@ describeOn('postgres', 'races on PostgreSQL', () => {
         .join(', ')}`,
     );
 
-    for (let more = true; more; ) ({ more } = await stores[0]!.sweep({ limit: 500, cleanup: cleanupAfter(-1) }));
+    for (let more = true; more; )
+      ({ more } = await stores[0]!.sweep({ limit: 500, cleanup: cleanupAfter(-1), term: null, entry: null }));
     expect(await leftovers(pool)).toEqual({});
     expect((await stores[0]!.tally(cleanupAfter(1))).queues).toEqual([]);
   });

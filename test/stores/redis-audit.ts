@@ -26,6 +26,8 @@ export async function auditKeys(client: Redis, store: Store): Promise<void> {
   await auditChunks(client, jobs, keys);
   await auditClaims(client, jobs, keys);
   await auditLanes(client, jobs, keys);
+  await auditOwned(client, jobs, keys);
+  await auditOrders(client, jobs);
   const shapes = await client.hgetall(`${root}shapeuses`);
   expect(sum(Object.values(shapes).map(Number))).toBe(jobs.length);
   expect(await client.hlen(`${root}shape`)).toBe(Object.keys(shapes).length);
@@ -106,9 +108,48 @@ async function auditLanes(client: Redis, jobs: readonly StoredJob[], keys: Reado
   expect(queues.flat().sort()).toEqual([...lanes].sort());
 }
 
+async function auditOwned(client: Redis, jobs: readonly StoredJob[], keys: ReadonlySet<string>): Promise<void> {
+  const owned = jobs.filter(({ ownedBy }) => ownedBy !== null);
+  const live = owned.filter(isLive);
+  expect(numbers(await client.hgetall(`${root}owns`))).toEqual(count(live.map(({ ownedBy }) => ownedBy!)));
+  const sets = [...keys].filter((key) => key.startsWith('o:')).map((key) => key.slice(2));
+  expect(sets.sort()).toEqual([...new Set(owned.map(({ ownedBy }) => ownedBy!))].sort());
+  for (const owner of sets) {
+    const ids = await client.zrange(`${root}o:${owner}`, '0', '-1');
+    const own = owned.filter(({ ownedBy }) => ownedBy === owner).sort((a, b) => a.seq - b.seq);
+    expect(ids).toEqual(own.map(({ id }) => id));
+  }
+  const counters = numbers(await client.hgetall(`${root}n`));
+  expect(counters['owned'] ?? 0).toBe(live.length);
+  const things = (await client.zrange(`${root}things`, '0', '-1')).map((member) => member.slice(10));
+  const isThing = ({ state, heldUntil, queue }: StoredJob): boolean =>
+    state === 'pending' && heldUntil === null && queue === 'lastout';
+  expect(things.sort()).toEqual(owned.filter(isThing).map(({ id }) => id).sort()); // biome-ignore format: one line
+  const kinds = count(jobs.map(({ queue, type }) => (queue === 'lastout' ? type : 'job')));
+  const made = Object.entries(counters).filter(([name]) => name.startsWith('made:'));
+  const own = sum(made.map(([, n]) => n));
+  const totals = {
+    ...Object.fromEntries(made.map(([name, n]) => [name.slice(5), n])),
+    job: (counters['seq'] ?? 0) - own,
+  };
+  for (const [kind, n] of Object.entries(totals)) expect(n - (counters[`gone:${kind}`] ?? 0)).toBe(kinds[kind] ?? 0);
+}
+
+/** A finished job is held, or stands in exactly one order of time. */
+async function auditOrders(client: Redis, jobs: readonly StoredJob[]): Promise<void> {
+  const held = await client.zrange(`${root}held`, '0', '-1');
+  const isHeld = ({ heldUntil }: StoredJob): boolean => heldUntil !== null;
+  expect(held.sort()).toEqual(jobs.filter(isHeld).map(({ id }) => id).sort()); // biome-ignore format: one line
+  const ordered = [...(await client.zrange(`${root}fz`, '0', '-1')), ...(await client.zrange(`${root}fo`, '0', '-1'))];
+  const fates = Object.entries(await client.hgetall(`${root}fate`)).filter(([, fate]) => fate.startsWith('='));
+  const standing = [...ordered.map((member) => member.slice(10)), ...fates.map(([id]) => id)];
+  const finished = jobs.filter((job) => !isLive(job) && !isHeld(job));
+  expect(standing.sort()).toEqual(finished.map(({ id }) => id).sort());
+}
+
 /** What is left of a namespace that has no job: counters, and logs that are bounded. */
 export async function leftovers(client: Redis): Promise<string[]> {
-  const kept = new Set(['born', 'n', 'ev', 'tomb', 'tombs']);
+  const kept = new Set(['born', 'n', 'ev', 'tomb', 'tombs', 'term', 'ledger']);
   const keys = (await client.keys(`${root}*`)).map((key) => key.slice(root.length));
   return keys.filter((key) => !kept.has(key));
 }

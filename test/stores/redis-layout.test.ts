@@ -70,7 +70,8 @@ describeOn('redis', 'the layout of Redis', () => {
   const move = (ids: readonly string[], how: Move) =>
     store.move({ filter: { ...noFilter, ids }, move: how, dryRun: false, cursor: null, limit: 1_000 });
   async function sweepAll(cleanup: typeof retention | null): Promise<number> {
-    for (let calls = 1; ; calls++) if (!(await store.sweep({ limit: 500, cleanup })).more) return calls;
+    for (let calls = 1; ; calls++)
+      if (!(await store.sweep({ limit: 500, cleanup, term: null, entry: null })).more) return calls;
   }
 
   it('cancelled jobs stay in their list as stale entries, and a claim passes over them', async () => {
@@ -120,7 +121,7 @@ describeOn('redis', 'the layout of Redis', () => {
     const ids = await insert(1_200);
     await claim({ slots: 1_200 });
     now += 30_000;
-    const first = await store.sweep({ limit: 500, cleanup: null });
+    const first = await store.sweep({ limit: 500, cleanup: null, term: null, entry: null });
     expect([first.lapsed, first.more]).toEqual([0, true]);
     expect(await client.hlen(`${root}fate`)).toBe(700);
     expect(await sweepAll(null)).toBeGreaterThan(1);
@@ -132,7 +133,7 @@ describeOn('redis', 'the layout of Redis', () => {
     const ids = await insert(700);
     const { epoch } = await claim({ slots: 700 });
     now += 30_000;
-    await store.sweep({ limit: 500, cleanup: null });
+    await store.sweep({ limit: 500, cleanup: null, term: null, entry: null });
     const settlements = [ids[0]!, ids[699]!].map((id) => ({
       id,
       epoch,
@@ -196,7 +197,7 @@ describeOn('redis', 'the layout of Redis', () => {
     expect(held).toBeLessThanOrEqual(110_000);
     expect((await store.read({ log: 'events', after: cursor, limit: 10 })).reset).toBe(true);
     now += 600_001;
-    await store.sweep({ limit: 500, cleanup: null });
+    await store.sweep({ limit: 500, cleanup: null, term: null, entry: null });
     expect(await client.llen(`${root}ev`)).toBe(1);
     const page = await store.read({ log: 'events', after: null, limit: 10 });
     await insert(1);

@@ -2,7 +2,18 @@
 // memory does, and the keys must say the same as the rows.
 import { expect, it } from 'vitest';
 import type { Ending } from '../../src/core/ending.js';
-import { type Claimed, type ClaimRequest, type Move, type NewJob, noFilter, type Store } from '../../src/core/store.js';
+import {
+  type AuditKind,
+  type AuditPage,
+  type Claimed,
+  type ClaimRequest,
+  type Move,
+  type Moved,
+  type NewJob,
+  noFilter,
+  type PlanPage,
+  type Store,
+} from '../../src/core/store.js';
 import { memoryStore } from '../../src/stores/memory/store.js';
 import { redisStore } from '../../src/stores/redis/index.js';
 import { createSystem } from '../../src/system.js';
@@ -39,7 +50,10 @@ describeOn('redis', 'the short way', () => {
         comparable(await allJobs(memory.store)),
       );
       expect(sorted(await redis.store.tally(retention))).toEqual(sorted(await memory.store.tally(retention)));
-      for (const { store } of [memory, redis]) await store.sweep({ limit: 500, cleanup: null });
+      expect(await planOf(redis.store, 7), `plan after call ${i}`).toEqual(await planOf(memory.store, 500));
+      expect(await booksOf(redis.store, 11), `audit after call ${i}`).toEqual(await booksOf(memory.store, 500));
+      for (const { store } of [memory, redis])
+        await store.sweep({ limit: 500, cleanup: null, term: null, entry: null });
       await auditKeys(client, redis.store);
     }
     await emptyOut(redis.store, clock);
@@ -77,15 +91,22 @@ function nextCall(world: World): [string, Call] {
     'note',
     'sweep',
     'extend',
+    'own',
+    'why',
   ] as const);
   if (kind === 'insert') return [kind, inserting(world)];
   if (kind === 'claim' || world.claims === 0) return ['claim', claiming(world)];
   if (kind === 'settle') return [kind, settling(world)];
   if (kind === 'extend') return [kind, extending(world)];
+  if (kind === 'own') return [kind, owning(world)];
+  if (kind === 'why') {
+    const id = draw.pick([...world.ids, 'nobody']);
+    return [kind, ({ store }) => store.read({ log: 'why', id })];
+  }
   if (kind === 'move') return [kind, moving(world)];
   if (kind === 'note') return [kind, noting(world)];
   const limit = draw.pick([3, 500]);
-  return ['sweep', ({ store }) => store.sweep({ limit, cleanup: retention })];
+  return ['sweep', ({ store }) => store.sweep({ limit, cleanup: retention, term: null, entry: null })];
 }
 
 const policies = [
@@ -126,6 +147,21 @@ function inserting(world: World): Call {
   if (world.draw.chance(0.1)) jobs.push({ ...jobOf(world), id: world.draw.pick(world.ids) });
   const atomic = world.draw.chance(0.3);
   return ({ store }) => store.insert(jobs, { atomic });
+}
+
+/** Something that a job of a claim owns: mostly under that claim, which may be over. */
+function owning(world: World): Call {
+  const { draw } = world;
+  const [index, job, isUnder] = [draw.upTo(world.claims), draw.upTo(40), draw.chance(0.7)];
+  const id = `j${world.made++}`;
+  world.ids.push(id);
+  const inMs = draw.pick([0, 50, 1_000, 40_000]);
+  const thing = newJob({ id, type: 'lastout.artifact', queue: draw.pick(['lastout', 'lastout', 'q']), when: { inMs } });
+  return ({ store, claims }) => {
+    const { epoch, jobs } = claims[index]!;
+    const under = isUnder ? { epoch, owner: 'w' } : null;
+    return store.insert([{ ...thing, ownedBy: jobs[job % jobs.length]!.id, under }], { atomic: false });
+  };
 }
 
 function requestOf({ draw }: World): ClaimRequest {
@@ -185,7 +221,12 @@ function extending(world: World): Call {
   return ({ store, claims }) => {
     const { epoch, jobs } = claims[index]!;
     const ids = jobs.map(({ id }) => id);
-    return store.extend({ owner: 'w', leaseMs: 30_000, claims: [{ epoch, ids, started: ids.slice(0, 2) }] });
+    return store.extend({
+      owner: 'w',
+      leaseMs: 30_000,
+      claims: [{ epoch, ids, started: ids.slice(0, 2) }],
+      card: null,
+    });
   };
 }
 
@@ -205,6 +246,9 @@ function moving(world: World): Call {
     { kind: 'cancel', reason: 'no longer', force: draw.chance(0.5) },
     { kind: 'remove', force: draw.chance(0.5) },
     { kind: 'reschedule', when: { inMs: draw.pick([0, 100]) }, priority: draw.pick([null, 5]) },
+    { kind: 'hold', reason: 'evidence', until: draw.pick([null, world.clock.now + draw.pick([-5, 30, 3_000])]) },
+    { kind: 'unhold' },
+    { kind: 'confirm', memo: '{"bytes":1}', when: draw.pick([null, { inMs: 500 }]), under: null },
   ]);
   return ({ store }) => store.move({ filter: { ...noFilter, ids }, move, dryRun: false, cursor: null, limit: 100 });
 }
@@ -212,13 +256,50 @@ function moving(world: World): Call {
 /** Lets everything lapse and end, and removes it. */
 async function emptyOut(store: Store, clock: { now: number }): Promise<void> {
   clock.now += 60_000;
-  await store.sweep({ limit: 500, cleanup: null });
-  for (let left = 1; left > 0; ) {
-    const move = { kind: 'remove', force: true } as const;
-    const { items } = await store.move({ filter: noFilter, move, dryRun: false, cursor: null, limit: 100 });
-    left = items.length;
+  await store.sweep({ limit: 500, cleanup: null, term: null, entry: null });
+  for (const move of [{ kind: 'unhold' }, { kind: 'remove', force: true }] as const) {
+    let cursor: string | null = null;
+    do {
+      const moved: Moved = await store.move({ filter: noFilter, move, dryRun: false, cursor, limit: 100 });
+      cursor = moved.next;
+    } while (cursor !== null);
   }
-  await store.sweep({ limit: 500, cleanup: { ...retention, jobRetentionMs: 0 } });
+  await store.sweep({ limit: 500, cleanup: { ...retention, jobRetentionMs: 0 }, term: null, entry: null });
+}
+
+/** The pages of a plan, summed. */
+async function planOf(store: Store, limit: number): Promise<unknown> {
+  const sums = { age: [0, 0], count: [0, 0], cap: [0, 0] };
+  let cursor: string | null = null;
+  do {
+    const page: PlanPage = await store.read({ log: 'plan', cleanup: retention, cursor, limit });
+    for (const part of ['age', 'count', 'cap'] as const) {
+      sums[part][0]! += page[part].count;
+      sums[part][1]! += page[part].bytes;
+    }
+    cursor = page.next;
+  } while (cursor !== null);
+  return sums;
+}
+
+/** The pages of an audit, summed. */
+async function booksOf(store: Store, limit: number): Promise<unknown> {
+  const kinds: Record<string, AuditKind> = {};
+  let cursor: string | null = null;
+  do {
+    const page: AuditPage = await store.read({ log: 'audit', cursor, limit });
+    for (const [kind, { created, released, live, attention }] of Object.entries(page.kinds)) {
+      const had = kinds[kind] ?? { created: 0, released: 0, live: 0, attention: [] };
+      kinds[kind] = {
+        created: had.created + created,
+        released: had.released + released,
+        live: had.live + live,
+        attention: [...had.attention, ...attention],
+      };
+    }
+    cursor = page.next;
+  } while (cursor !== null);
+  return kinds;
 }
 
 /** Without what is an engine's own: numbers of claims and of jobs. */

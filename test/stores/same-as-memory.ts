@@ -7,12 +7,14 @@ import type { Ending } from '../../src/core/ending.js';
 import { states } from '../../src/core/job.js';
 import type { QueueLimits } from '../../src/core/limits.js';
 import {
+  type AuditPage,
   type Claimed,
   type ClaimRequest,
   type JobFilter,
   type Move,
   type NewJob,
   noFilter,
+  type PlanPage,
   type Store,
   type StoreFactory,
 } from '../../src/core/store.js';
@@ -129,6 +131,8 @@ function newJob(world: World): NewJob {
     metadata: draw.pick([null, '{"a":"b"}']),
     policy: draw.pick(policies),
     input: draw.pick(['1', '{"x":"\u2028 \u{1f600} \\u0000"}']),
+    ownedBy: draw.chance(0.12) ? (draw.chance(0.1) ? 'nobody' : (world.ids.at(-1 - draw.upTo(3)) ?? null)) : null,
+    under: null,
   };
 }
 
@@ -189,20 +193,25 @@ function endingOf(draw: Draw): Ending {
 }
 
 const otherCalls: Record<'move' | 'sweep' | 'pause' | 'note' | 'extend', (world: World) => Call> = {
-  move({ draw, ids }) {
+  move({ draw, ids, clock }) {
     const filter: JobFilter = { ...noFilter, ...draw.pick([{ ids: ids.filter(() => draw.chance(0.1)) }, ...filters]) };
     const move = draw.pick<Move>([
       { kind: 'cancel', reason: 'by hand', force: draw.chance(0.4) },
       { kind: 'remove', force: draw.chance(0.5) },
       { kind: 'retry', newIds: ['r1', 'r2', 'r3'].map((id) => `${id}-${draw.upTo(1e9)}`) },
       { kind: 'reschedule', when: draw.pick([null, { inMs: 0 }, { inMs: 10_000 }]), priority: draw.pick([null, 3]) },
+      { kind: 'hold', reason: 'wait', until: draw.pick([null, clock.now + 400, clock.now + 30_000]) },
+      { kind: 'unhold' },
+      { kind: 'confirm', memo: '{"bytes":1}', when: draw.pick([null, { inMs: 600 }]), under: null },
     ]);
     const request = { filter, move, dryRun: draw.chance(0.2), cursor: null, limit: draw.upTo(2) + 1 };
     return async ({ store }) => (await store.move(request)).items;
   },
   sweep({ draw }) {
     const rule = { ...cleanup, maxStoredJobs: draw.pick([5, 40]), useCompletedTime: draw.chance(0.6) };
-    const request = { limit: 500, cleanup: draw.pick([null, rule]) };
+    const term = draw.pick([null, null, { holder: draw.pick(owners), ttlMs: 2_000 }]);
+    const entry = draw.pick([null, null, null, '{"removed":1}']);
+    const request = { limit: 500, cleanup: draw.pick([null, rule]), term, entry };
     return ({ store }) => store.sweep(request);
   },
   pause({ draw }) {
@@ -225,12 +234,13 @@ const otherCalls: Record<'move' | 'sweep' | 'pause' | 'note' | 'extend', (world:
   extend({ draw }) {
     const starting = partOf(draw, 0.5);
     const [owner, leaseMs] = [draw.pick(owners), draw.pick([500, 30_000])];
+    const card = draw.pick([null, { name: owner, types: draw.pick([types, ['a']]), queues: null, concurrency: 2 }]);
     return ({ store, claims: own }) => {
       const claims = own.slice(-2).map(({ epoch, jobs }) => {
         const ids = jobs.map(({ id }) => id);
         return { epoch, ids, started: starting(ids) };
       });
-      return store.extend({ owner, leaseMs, claims });
+      return store.extend({ owner, leaseMs, claims, card });
     };
   },
 };
@@ -253,7 +263,39 @@ async function picture(side: Side, ids: readonly string[]) {
   // What one call does to several jobs happens at once; for each of them, one thing happens after the other.
   const told: Record<string, unknown[]> = {};
   for (const event of events) (told[event.id ?? ''] ??= []).push(event);
-  return { found, tallies, told, reset, lines };
+  const whys = [];
+  for (const id of ids.slice(-20)) whys.push(await store.read({ log: 'why', id }));
+  return { found, tallies, told, reset, lines, whys, books: await books(store) };
+}
+
+/** What a cleanup would do, what those before did, and what is there. */
+async function books(store: Store) {
+  const sums: Record<string, number> = {};
+  const add = (name: string, n: number): void => void (sums[name] = (sums[name] ?? 0) + n);
+  for (const [at, policy] of plans.entries()) {
+    for (let cursor: string | null | undefined; cursor !== null; ) {
+      const page: PlanPage = await store.read({ log: 'plan', cleanup: policy, cursor: cursor ?? null, limit: 7 });
+      for (const part of ['age', 'count', 'cap'] as const) {
+        add(`${at} ${part}`, page[part].count);
+        add(`${at} ${part} bytes`, page[part].bytes);
+      }
+      cursor = page.next;
+    }
+  }
+  const amiss: string[] = [];
+  for (let cursor: string | null | undefined; cursor !== null; ) {
+    const page: AuditPage = await store.read({ log: 'audit', cursor: cursor ?? null, limit: 7 });
+    for (const [kind, { created, released, live, attention }] of Object.entries(page.kinds)) {
+      add(`${kind} created`, created);
+      add(`${kind} released`, released);
+      add(`${kind} live`, live);
+      amiss.push(...attention);
+    }
+    cursor = page.next;
+  }
+  const ledger = await store.read({ log: 'ledger', cursor: null, limit: 100 });
+  const workers = await store.read({ log: 'workers' });
+  return { sums, amiss, ledger: ledger.entries, workers: workers.toSorted((a, b) => (a.owner < b.owner ? -1 : 1)) };
 }
 
 /** The cursors and where pages end may differ: one engine looks at rows that the other need not look at. */
@@ -294,7 +336,7 @@ function answerOf(answer: Promise<unknown>): Promise<unknown> {
 }
 
 const types = ['a', 'b', 'c'];
-const queues = ['q1', 'q2'];
+const queues = ['q1', 'q2', 'q1', 'q2', 'lastout'];
 const owners = ['o1', 'o1', 'o1', 'o2'];
 const backoff = { type: 'fixed', base: 1_000 };
 const policies = [
@@ -303,6 +345,12 @@ const policies = [
   { backoff, timeoutMs: 5_000, keep: { completed: { count: 3 }, expired: { ageMs: 0, count: 1 } } },
 ].map((policy) => JSON.stringify(policy));
 const cleanup = { maxStoredJobs: 40, jobRetentionMs: 60_000, cleanupIntervalMs: 1_000, useCompletedTime: true };
+const plans = [5, 30].map((maxStoredJobs) => ({
+  ...cleanup,
+  maxStoredJobs,
+  jobRetentionMs: 5_000,
+  useCompletedTime: maxStoredJobs === 30,
+}));
 const filters: Partial<JobFilter>[] = [
   {},
   ...states.map((state) => ({ states: [state] })),
@@ -317,6 +365,8 @@ const filters: Partial<JobFilter>[] = [
   { key: 'a' },
   { key: 'b', types: ['b', 'c'] },
   { key: '', states: [] },
+  { ownedBy: 'job3' },
+  { ownedBy: 'job9', states: ['pending'], types: ['a', 'b'] },
   { before: 1_900_000_050_000, after: 1_900_000_000_100 },
 ];
 
@@ -330,6 +380,7 @@ function standingSystem(clock: { now: number }): System {
     awaiting: (answer) => answer,
     random: () => 0.5,
     id: () => 'unused',
+    token: () => 'unused',
   };
 }
 

@@ -58,7 +58,7 @@ const verbs: readonly { name: string; grows: boolean; run(store: Store, epoch: n
     name: 'extend',
     grows: false,
     run: (store, epoch) =>
-      store.extend({ owner: 'o', leaseMs: 60_000, claims: [{ epoch, ids: ['running'], started: [] }] }),
+      store.extend({ owner: 'o', leaseMs: 60_000, claims: [{ epoch, ids: ['running'], started: [] }], card: null }),
   },
   {
     name: 'note',
@@ -86,6 +86,8 @@ const verbs: readonly { name: string; grows: boolean; run(store: Store, epoch: n
       store.sweep({
         limit: 100,
         cleanup: { maxStoredJobs: 0, jobRetentionMs: 0, cleanupIntervalMs: 1_000, useCompletedTime: true },
+        term: null,
+        entry: null,
       }),
   },
 ];

@@ -246,7 +246,7 @@ test('with the last job goes everything that hung on it', async () => {
   for (const table of ['jobs', 'pending', 'done', 'claims', 'turns', 'lines', 'policies']) {
     expect(valueOf(db, `select count(*) from lastout_${table}`), table).toBe(0);
   }
-  expect(valueOf(db, 'select group_concat(name) from lastout_counts')).toBe('epoch,policy,seq');
+  expect(valueOf(db, 'select group_concat(name) from lastout_counts')).toBe('created,epoch,policy,released,seq');
   await store.close();
   db.close();
 });

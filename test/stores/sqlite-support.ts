@@ -43,6 +43,8 @@ export function newJob(fields: Partial<NewJob> = {}): NewJob {
     metadata: null,
     policy: '{"backoff":null,"timeoutMs":null,"keep":{}}',
     input: '{"to":"ann"}',
+    ownedBy: null,
+    under: null,
     ...fields,
   };
 }

@@ -141,6 +141,7 @@ function lapseOne(step: Step, row: Row, record: ClaimRecord): void {
 }
 
 export function extend(step: Step, request: ExtendRequest): Extended {
+  keepCard(step, request);
   const lost: string[] = [];
   const cancelled: { id: string; reason: string }[] = [];
   for (const { epoch, ids, started } of request.claims) {
@@ -159,6 +160,12 @@ export function extend(step: Step, request: ExtendRequest): Extended {
     }
   }
   return { lost, cancelled };
+}
+
+function keepCard({ tables, now }: Step, { owner, card, claims, leaseMs }: ExtendRequest): void {
+  if (card === null && claims.length > 0) return;
+  tables.setCard(owner, card, now + leaseMs);
+  tables.dropCards(now);
 }
 
 export function markStarted(step: Step, record: ClaimRecord, started: readonly string[]): void {

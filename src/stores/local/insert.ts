@@ -4,26 +4,36 @@ import { refusedAsOther, refusedBatch } from '../../core/refusal.js';
 import type { Inserted, NewJob, When } from '../../core/store.js';
 import { endPending, expire } from './end.js';
 import { refusalsOfFull, refuseFullBatch } from './full.js';
+import { refusalOfOwner, refusalsOfOwners } from './own.js';
+import { instantOf } from './instant.js';
 import { matchesOf } from './matches.js';
 import { leavePlace, stand } from './place.js';
-import { deltaOf, type Step, tell } from './step.js';
+import { deltaOf, type Step, tell, totalOf } from './step.js';
 import { Place, type Row } from './tables.js';
 
 export function insert(step: Step, jobs: readonly NewJob[], atomic: boolean): Inserted[] {
   if (jobs.length > 1) step.tables.expectNew?.(jobs.map(({ id }) => id));
   const isKnown = (job: NewJob): boolean => knownAnswer(step, job) !== null;
+  const unowned = refusalsOfOwners(step, jobs, isKnown);
   if (atomic) {
     refuseBeforeAnyEffect(step, jobs);
+    for (const [index, job] of jobs.entries()) if (unowned.has(job)) throw refusedBatch(unowned.get(job)!, index);
     refuseFullBatch(step, jobs, isKnown);
     return jobs.map((job) => insertOne(step, job));
   }
-  const refusals = refusalsOfFull(step, jobs, isKnown);
-  return jobs.map((job, index) => refusals?.get(index) ?? insertOne(step, job));
+  const refusals = refusalsOfFull(step, jobs, (job) => unowned.has(job) || isKnown(job));
+  return jobs.map((job, index) => unowned.get(job) ?? refusals?.get(index) ?? insertOne(step, job));
 }
 
 /** Never throws: a refusal is an answer, and then nothing has happened. */
-export function insertOne(step: Step, job: NewJob): Inserted {
+function insertOne(step: Step, job: NewJob): Inserted {
   return knownAnswer(step, job) ?? deduplicate(step, job) ?? create(step, job, null);
+}
+
+/** A job that comes with a settlement. */
+export function insertThen(step: Step, job: NewJob): void {
+  if (knownAnswer(step, job) === null && refusalOfOwner(step, job) !== null) return;
+  insertOne(step, job);
 }
 
 /** An id that the library made names one job for ever: if it is known, this call comes again, or comes late. */
@@ -89,11 +99,6 @@ function markToRunAgain(step: Step, row: Row, when: When): Inserted {
   return { id: row.id, outcome: 'coalesced' };
 }
 
-/** An instant in the past is due now. */
-export function instantOf(step: Step, when: When): number {
-  return 'inMs' in when ? step.now + when.inMs : Math.max(when.at, step.now);
-}
-
 export function create(step: Step, job: NewJob, retryOf: string | null): { id: string; outcome: 'created' } {
   const { tables, now } = step;
   const row: Row = {
@@ -114,6 +119,7 @@ export function create(step: Step, job: NewJob, retryOf: string | null): { id: s
     input: job.input,
     print: job.print,
     retryOf,
+    ownedBy: job.ownedBy,
     place: Place.claimed,
     priority: job.priority,
     dueAt: instantOf(step, job.when),
@@ -130,6 +136,8 @@ export function create(step: Step, job: NewJob, retryOf: string | null): { id: s
     progress: null,
     memo: null,
     error: null,
+    heldUntil: null,
+    heldReason: null,
     state: null,
     completedAt: null,
     result: null,
@@ -139,6 +147,7 @@ export function create(step: Step, job: NewJob, retryOf: string | null): { id: s
   tables.add(row);
   stand(step, row);
   deltaOf(step, row.queue).pending += 1;
+  totalOf(step, row).created += 1;
   step.mayExceedCap = true;
   tell(step, 'created', row);
   return { id: row.id, outcome: 'created' };

@@ -1,11 +1,14 @@
 /** Move: changing jobs by hand. Each job is looked at and changed in the same step, and answered for by itself. */
 import { printIn } from '../../core/print.js';
-import type { Move, Moved, MoveOutcome, MoveRequest, NewJob } from '../../core/store.js';
+import type { Move, Moved, MoveOutcome, MoveRequest, NewJob, RemovedWhy } from '../../core/store.js';
 import { endClaimed, endPending, expire, isExpired, leaveClaim } from './end.js';
-import { create, instantOf } from './insert.js';
+import { hold, isHeld, unhold } from './hold.js';
+import { create } from './insert.js';
+import { instantOf } from './instant.js';
+import { confirm } from './own.js';
 import { leavePlace, passTurn, stand } from './place.js';
 import { search } from './read.js';
-import { deltaOf, holderOf, type Step, tell } from './step.js';
+import { deltaOf, holderOf, type Step, tell, totalOf } from './step.js';
 import { Place, type Row } from './tables.js';
 import { viewOf } from './view.js';
 
@@ -33,6 +36,12 @@ function act(step: Step, row: Row, move: Move, dryRun: boolean, newId: string | 
       return retry(step, row, dryRun, newId);
     case 'reschedule':
       return { outcome: reschedule(step, row, move, dryRun) };
+    case 'hold':
+      return { outcome: hold(step, row, move, dryRun) };
+    case 'unhold':
+      return { outcome: unhold(step, row, dryRun) };
+    case 'confirm':
+      return { outcome: confirm(step, row, move, dryRun) };
   }
 }
 
@@ -66,14 +75,17 @@ function cancel(
 }
 
 function remove(step: Step, row: Row, force: boolean, dryRun: boolean): MoveOutcome {
+  if (isHeld(step, row)) return 'held';
   if (row.state === null && row.place === Place.claimed && !force) return 'not_finished';
-  if (!dryRun) removeRow(step, row);
+  if (step.tables.owning([row.id]).size > 0) return 'owing';
+  if (!dryRun) removeRow(step, row, 'removed');
   return 'removed';
 }
 
-/** Takes a row out of wherever it is, with all that hangs on it, and leaves a tombstone. */
-export function removeRow(step: Step, row: Row): void {
+/** Takes a row out of wherever it is, with all that hangs on it, and leaves a tombstone: not for what another job owned. */
+export function removeRow(step: Step, row: Row, why: RemovedWhy): void {
   const { tables } = step;
+  const state = row.state ?? viewOf(step, row).state;
   if (row.state !== null) {
     deltaOf(step, row.queue)[row.state] -= 1;
   } else if (row.place === Place.claimed) {
@@ -85,14 +97,11 @@ export function removeRow(step: Step, row: Row): void {
     deltaOf(step, row.queue).pending -= 1;
   }
   tables.drop(row);
-  tables.addTombstone({
-    id: row.id,
-    at: step.now,
-    type: row.type,
-    print: printIn(row),
-    epoch: row.epoch,
-    left: row.left,
-  });
+  totalOf(step, row).released += 1;
+  if (row.ownedBy === null) {
+    const { id, type, queue, epoch, left } = row;
+    tables.addTombstone({ id, at: step.now, why, type, queue, state, print: printIn(row), epoch, left });
+  }
   tell(step, 'removed', row);
 }
 
@@ -132,6 +141,8 @@ function likeRow(row: Row, id: string): NewJob {
     metadata,
     policy,
     input,
+    ownedBy: null,
+    under: null,
   };
 }
 

@@ -4,20 +4,28 @@ import { systemQueue } from '../../core/names.js';
 import type { CleanupPolicy } from '../../core/policy.js';
 import { seqOf } from '../../core/refusal.js';
 import type {
+  AuditPage,
   EventPage,
   FindRequest,
   HeldClaim,
   JobFilter,
+  LedgerPage,
   LogLine,
+  PlanPage,
   QueueTally,
   ReadRequest,
   StoredJob,
   Tally,
+  Why,
+  WorkerCard,
 } from '../../core/store.js';
+import { audit } from './audit.js';
 import { allowancesOf, blockOf } from './limits.js';
+import { plan } from './plan.js';
 import type { Step } from './step.js';
 import { bounds, type ClaimRecord, type Row } from './tables.js';
 import { viewOf } from './view.js';
+import { livingCards, why } from './why.js';
 
 const pageOfScan = 500;
 
@@ -52,7 +60,17 @@ export function search(
   return { rows, next: before.toString(36) };
 }
 
-export type LogAnswer = EventPage | readonly LogLine[] | readonly HeldClaim[] | number;
+type LogAnswer =
+  | EventPage
+  | readonly LogLine[]
+  | readonly HeldClaim[]
+  | number
+  | Why
+  | PlanPage
+  | LedgerPage
+  | AuditPage
+  | readonly WorkerCard[]
+  | null;
 
 export function readLog(step: Step, request: ReadRequest): LogAnswer {
   switch (request.log) {
@@ -64,7 +82,27 @@ export function readLog(step: Step, request: ReadRequest): LogAnswer {
       return step.tables.claimsOf(request.owner).map((record) => ({ epoch: record.epoch, ids: heldIds(step, record) }));
     case 'due':
       return step.tables.countDue(request.types, request.queues, step.now, request.limit);
+    case 'why':
+      return why(step, request.id);
+    case 'plan':
+      return plan(step, request);
+    case 'ledger':
+      return ledger(step, request);
+    case 'audit':
+      return audit(step, request);
+    case 'workers':
+      return livingCards(step);
   }
+}
+
+function ledger({ tables }: Step, { cursor, limit }: ReadRequest & { log: 'ledger' }): LedgerPage {
+  const below = cursor === null ? Number.MAX_SAFE_INTEGER : seqOf(cursor);
+  const found = tables.entries(below, limit + 1);
+  const page = found.slice(0, limit);
+  return {
+    entries: page.map(({ body }) => body),
+    next: found.length > limit ? page.at(-1)!.no.toString(36) : null,
+  };
 }
 
 function heldIds(step: Step, { epoch, seqs }: ClaimRecord): string[] {

@@ -5,7 +5,9 @@ import { byteLength } from '../../core/json.js';
 import type { LogLine, Note, SettleAnswer, Settled, Settlement, SettleRequest } from '../../core/store.js';
 import { claim, markStarted } from './claim.js';
 import { backToPending, endClaimed } from './end.js';
-import { insertOne, instantOf } from './insert.js';
+import { heldUnder } from './fence.js';
+import { insertThen } from './insert.js';
+import { instantOf } from './instant.js';
 import { claimRecord, type Step, tell } from './step.js';
 import { bounds, type ClaimRecord, type Row } from './tables.js';
 
@@ -25,7 +27,7 @@ function settleOne(step: Step, owner: string, { id, epoch, ending, memo, then }:
   if (!held) return answerForOver(step, id, epoch, ending);
   if (memo !== undefined) remember(held.row, memo);
   leave(step, held.row, held.record, ending);
-  for (const job of then ?? []) insertOne(step, job);
+  for (const job of then ?? []) insertThen(step, job);
   return 'ok';
 }
 
@@ -33,20 +35,6 @@ function settleOne(step: Step, owner: string, { id, epoch, ending, memo, then }:
 function remember(row: Row, memo: string): void {
   row.memo = memo;
   row.stalls = 0;
-}
-
-interface Held {
-  readonly row: Row;
-  readonly record: ClaimRecord;
-}
-
-/** The fence: the record lives, it is this owner's, it names the job, and it is not over for the job. */
-function heldUnder(step: Step, owner: string, id: string, epoch: number): Held | null {
-  const record = claimRecord(step, epoch);
-  if (record?.owner !== owner || record.open === 0) return null;
-  const row = step.tables.live(id);
-  if (!row || row.epoch >= epoch || !step.tables.names(record, row)) return null;
-  return { row, record };
 }
 
 /** The claim is over for this job. If it ended in just this way, the reply was lost: say ok again. */

@@ -1,6 +1,7 @@
 /** One atomic step: its instant, what it told the event log, and the hints to give once it is committed. */
 import { clip } from '../../core/coded.js';
 import type { JobError } from '../../core/job.js';
+import { systemQueue } from '../../core/names.js';
 import type { EventRecord, Hint } from '../../core/store.js';
 import { freesSlot } from './limits.js';
 import { type Run, tellIn } from './runs.js';
@@ -19,6 +20,9 @@ export interface Step {
   readonly deltas: Map<string, Delta>;
   /** The one that was asked for last: most steps are about one queue. */
   delta: Delta | null;
+  /** What this step adds to the totals, by kind. */
+  readonly totals: Map<string, Total>;
+  total: Total | null;
   earliestLaterAt: number | null;
   cancelRequested: boolean;
   paused: boolean;
@@ -33,6 +37,13 @@ export interface Delta extends Record<TallyState, number> {
   freed: number;
 }
 
+/** Rows that a step added and removed, of one kind. */
+export interface Total {
+  readonly kind: string;
+  created: number;
+  released: number;
+}
+
 export function beginStep(tables: Tables, now: number): Step {
   return {
     tables,
@@ -43,6 +54,8 @@ export function beginStep(tables: Tables, now: number): Step {
     touchedClaims: new Set(),
     deltas: new Map(),
     delta: null,
+    totals: new Map(),
+    total: null,
     earliestLaterAt: null,
     cancelRequested: false,
     paused: false,
@@ -59,6 +72,7 @@ export function closeStep(step: Step): void {
   for (const delta of step.deltas.values()) {
     for (const state of tallyStates) if (delta[state] !== 0) step.tables.count(delta.queue, state, delta[state]);
   }
+  for (const { kind, created, released } of step.totals.values()) step.tables.addTotal(kind, created, released);
   if (freesSlot(step)) step.readyTypes.add('*');
   if (step.events.length > 0) step.tables.addEvents(step.now, step.events);
 }
@@ -82,6 +96,20 @@ export function deltaOf(step: Step, queue: string): Delta {
   if (!delta) step.deltas.set(queue, (delta = noDelta(queue)));
   step.delta = delta;
   return delta;
+}
+
+/** A job, or of the library's own ones each type for itself. */
+export function kindOf(row: Pick<Row, 'queue' | 'type'>): string {
+  return row.queue === systemQueue ? row.type : 'job';
+}
+
+export function totalOf(step: Step, row: Row): Total {
+  const kind = kindOf(row);
+  if (step.total?.kind === kind) return step.total;
+  let total = step.totals.get(kind);
+  if (!total) step.totals.set(kind, (total = { kind, created: 0, released: 0 }));
+  step.total = total;
+  return total;
 }
 
 function noDelta(queue: string): Delta {

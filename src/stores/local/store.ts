@@ -5,11 +5,8 @@ import type {
   ClaimRequest,
   Durability,
   Engine,
-  EventPage,
-  HeldClaim,
   Hint,
   Inserted,
-  LogLine,
   ReadRequest,
   Store,
   StoreContext,
@@ -18,7 +15,7 @@ import { claim, extend } from './claim.js';
 import { insert } from './insert.js';
 import { keepLimits } from './limits.js';
 import { move } from './move.js';
-import { find, type LogAnswer, readLog, tally } from './read.js';
+import { find, readLog, tally } from './read.js';
 import { note, settle } from './settle.js';
 import { beginStep, closeStep, hintsOf, type Step } from './step.js';
 import { sweep } from './sweep.js';
@@ -35,6 +32,8 @@ export interface LocalEngine {
   readonly inside: (<T>(tx: SqlClient, work: (tables: Tables) => T) => T) | null;
   /** True when a claim would find nothing to do; saves an idle worker the write lock. */
   quiet?(request: ClaimRequest, now: number): { readonly nextDueAt: number | null } | null;
+  /** A part of a sweep is done; whether there is more to do. */
+  swept?(more: boolean): void;
   check(): Promise<readonly { readonly code: string; readonly message: string }[]>;
   /** Listeners of every queue that shares the engine. */
   readonly listeners: Set<(hint: Hint) => void>;
@@ -73,13 +72,7 @@ function localStore(engine: LocalEngine, context: StoreContext): Store {
   }
   const look = <T>(verb: (step: Step) => T): Promise<T> => engine.reading((tables) => verb(beginStep(tables, now())));
 
-  function read(request: ReadRequest & { log: 'events' }): Promise<EventPage>;
-  function read(request: ReadRequest & { log: 'job' }): Promise<readonly LogLine[]>;
-  function read(request: ReadRequest & { log: 'claims' }): Promise<readonly HeldClaim[]>;
-  function read(request: ReadRequest & { log: 'due' }): Promise<number>;
-  function read(request: ReadRequest): Promise<LogAnswer> {
-    return look<LogAnswer>((step) => readLog(step, request));
-  }
+  const read = (request: ReadRequest): Promise<unknown> => look((step) => readLog(step, request));
 
   return {
     engine: engine.engine,
@@ -103,7 +96,11 @@ function localStore(engine: LocalEngine, context: StoreContext): Store {
     },
     extend: (request) => change((step) => extend(step, request)),
     settle: (request) => change((step) => settle(step, request)),
-    sweep: (request) => change((step) => sweep(step, request)),
+    async sweep(request) {
+      const swept = await change((step) => sweep(step, request));
+      engine.swept?.(swept.more);
+      return swept;
+    },
     move: (request) => (request.dryRun ? look((step) => move(step, request)) : change((step) => move(step, request))),
     pause: (queue, paused) =>
       change((step) => {
@@ -114,7 +111,7 @@ function localStore(engine: LocalEngine, context: StoreContext): Store {
       }),
     find: (request) => look((step) => find(step, request)),
     tally: (cleanup) => look((step) => tally(step, cleanup)),
-    read,
+    read: read as Store['read'],
     note: (owner, notes) => change((step) => note(step, owner, notes)),
     subscribe(listener) {
       engine.listeners.add(listener);

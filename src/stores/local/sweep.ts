@@ -1,27 +1,75 @@
-/** Sweep: tending, and the removal of finished jobs by age, by count and by the cap, each part bounded. */
-import type { Swept, SweepRequest } from '../../core/store.js';
+/**
+ * Sweep: tending, and the removal of finished jobs by age, by count and by the cap, each part bounded. A part acts only
+ * when those before it have nothing left to remove, so that in the end exactly the same jobs go, whatever the limit.
+ */
+import type { CleanupPolicy } from '../../core/policy.js';
+import type { RemovedWhy, Swept, SweepRequest } from '../../core/store.js';
 import { tend } from './claim.js';
+import { liftHolds } from './hold.js';
 import { removeRow } from './move.js';
 import type { Step } from './step.js';
 import type { Row } from './tables.js';
+import { noteTerm, takeTerm } from './term.js';
 
-export function sweep(step: Step, { limit, cleanup }: SweepRequest): Swept {
-  const tended = tend(step);
-  const removedBy = { age: 0, count: 0, cap: 0 };
-  if (!cleanup) return { examined: tended.lapsed + tended.expired, ...tended, removedBy, more: tended.more };
-  const { jobRetentionMs: retentionMs, useCompletedTime, maxStoredJobs } = cleanup;
-  removedBy.age = removeAll(step, step.tables.overAge(step.now, { retentionMs, useCompletedTime }, limit));
-  removedBy.count = removeAll(step, step.tables.overCount(limit));
-  // The excess is what is left after the age rule; only finished jobs go, so live ones may keep it above the cap.
-  const excess = Math.min(step.tables.storedTotal() - maxStoredJobs, limit);
-  if (excess > 0) removedBy.cap = removeAll(step, step.tables.oldestFinished(excess));
-  const removed = removedBy.age + removedBy.count + removedBy.cap;
+const liftedMax = 500;
+
+const nothing: Swept = {
+  examined: 0,
+  lapsed: 0,
+  expired: 0,
+  removedBy: { age: 0, count: 0, cap: 0 },
+  owing: [],
+  dueThings: [],
+  term: null,
+  busy: false,
+  more: false,
+};
+
+export function sweep(step: Step, { limit, cleanup, term, entry }: SweepRequest): Swept {
+  if (entry !== null && term) return { ...nothing, term: noteTerm(step, term.holder, entry) };
+  const lifted = liftHolds(step, liftedMax);
+  const { lapsed, expired, more } = tend(step);
+  const tended = { ...nothing, examined: lapsed + expired, lapsed, expired, more: more || lifted === liftedMax };
+  if (!cleanup) return tended;
+  const no = term && takeTerm(step, term);
+  if (term && no === null) return { ...tended, busy: true };
+  step.tables.dropCards(step.now);
+  const cleaned = cleanUp(step, cleanup, limit);
+  const dueThings = step.tables.dueThings(step.now, limit);
+  const removed = Object.values(cleaned.removedBy).reduce((sum, n) => sum + n, 0);
   if (removed > 0) step.events.push([{ name: 'swept' }, null]);
-  const more = tended.more || Object.values(removedBy).some((n) => n === limit);
-  return { examined: tended.lapsed + tended.expired + removed, ...tended, removedBy, more };
+  return {
+    ...tended,
+    ...cleaned,
+    examined: tended.examined + removed + cleaned.owing.length,
+    dueThings,
+    term: no,
+    more: tended.more || cleaned.more || dueThings.length === limit,
+  };
 }
 
-function removeAll(step: Step, rows: readonly Row[]): number {
-  for (const row of rows) removeRow(step, row);
-  return rows.length;
+function cleanUp(
+  step: Step,
+  { jobRetentionMs: retentionMs, useCompletedTime, maxStoredJobs }: CleanupPolicy,
+  limit: number,
+): Pick<Swept, 'removedBy' | 'owing' | 'more'> {
+  const { tables, now } = step;
+  const removedBy = { age: 0, count: 0, cap: 0 };
+  /** Whether the next part may act. */
+  function part(why: RemovedWhy & keyof typeof removedBy, rows: readonly Row[]): Pick<Swept, 'owing' | 'more'> {
+    const owing = tables.owning(rows.map(({ id }) => id));
+    for (const row of rows) if (!owing.has(row.id)) removeRow(step, row, why);
+    removedBy[why] = rows.length - owing.size;
+    return { owing: rows.filter(({ id }) => owing.has(id)).map(({ id }) => id), more: rows.length === limit };
+  }
+  const isOver = ({ owing, more }: Pick<Swept, 'owing' | 'more'>): boolean => owing.length === 0 && !more;
+
+  let last = part('age', tables.overAge(now, { retentionMs, useCompletedTime }, limit));
+  if (isOver(last)) last = part('count', tables.overCount(limit));
+  if (isOver(last)) {
+    // The excess is what the other rules left; only finished jobs go, so live ones may keep it above the cap.
+    const excess = Math.min(tables.storedTotal() - maxStoredJobs, limit);
+    if (excess > 0) last = part('cap', tables.oldestFinished(excess));
+  }
+  return { removedBy, ...last };
 }

@@ -7,7 +7,7 @@ import type { LeavingKind } from '../../core/ending.js';
 import { type FinishedState, finishedStates } from '../../core/job.js';
 import type { QueueLimits } from '../../core/limits.js';
 import { systemQueue } from '../../core/names.js';
-import type { EventRecord, JobFilter, LogLine } from '../../core/store.js';
+import type { Card, EventRecord, Gone, JobFilter, LogLine, WorkerCard } from '../../core/store.js';
 import type { Run } from './runs.js';
 
 /** Where a live job stands. A claim reads `ready` only. */
@@ -36,6 +36,8 @@ export interface Row {
   /** Of a job whose id was given: what another insert of that id is compared by. */
   readonly print: string | null;
   readonly retryOf: string | null;
+  /** The id of the job that owns it. */
+  readonly ownedBy: string | null;
   place: Place;
   priority: number;
   /** scheduledFor: when it is (or was last) due to run. */
@@ -58,6 +60,9 @@ export interface Row {
   /** What its last run left for the next one. */
   memo: string | null;
   error: string | null;
+  /** Not removed before then, and while it is finished on a shelf of its own; null: not held. */
+  heldUntil: number | null;
+  heldReason: string | null;
   // Of a finished job:
   state: FinishedState | null;
   completedAt: number | null;
@@ -94,10 +99,8 @@ export interface Starts {
   readonly aheadAt: number | null;
 }
 
-export interface Tombstone {
+export interface Tombstone extends Gone {
   readonly id: string;
-  readonly at: number;
-  readonly type: string;
   /** So that a given id stays idempotent after its job went. */
   readonly print: string;
   readonly epoch: number;
@@ -111,6 +114,36 @@ export type TallyState = (typeof tallyStates)[number];
 export interface AgeRule {
   readonly retentionMs: number;
   readonly useCompletedTime: boolean;
+}
+
+/** Finished rows that are not held, in one of their orders. */
+export type FinishedOrder =
+  /** With an age of their own that is over, by the instant at which it was. */
+  | { readonly by: 'goes'; readonly before: number }
+  /** With no age of their own, by the instant from which the cleanup policy counts. */
+  | { readonly by: 'completed' | 'created'; readonly before: number }
+  | { readonly by: 'ended' }
+  /** Of one type and state, newest first. */
+  | { readonly by: 'rank'; readonly type: string; readonly state: FinishedState };
+
+export interface CountGroup {
+  readonly type: string;
+  readonly state: FinishedState;
+}
+
+/** Where a row stands in such an order: by this instant, then by its seq. */
+export interface Position {
+  readonly at: number;
+  readonly seq: number;
+}
+
+/** Who cleans up. */
+export interface Term {
+  readonly no: number;
+  readonly holder: string;
+  readonly until: number;
+  /** Its entry is in the ledger: it has ended. */
+  readonly noted: boolean;
 }
 
 export interface ScanRequest {
@@ -205,14 +238,32 @@ export interface Tables {
   finish(row: Row): void;
   /** Removes a live (taken) or finished row and its log lines for good. */
   drop(row: Row): void;
-  /** Finished rows past their age, oldest first. */
+  // Finished rows that are not held, in the orders of retention.
+  /** Past their age, oldest first. */
   overAge(now: number, rule: AgeRule, limit: number): readonly Row[];
   countOverAge(now: number, rule: AgeRule): number;
-  /** Finished rows beyond the newest n of their own count rule. */
+  /** Beyond the newest n of their own count rule, oldest first. */
   overCount(limit: number): readonly Row[];
-  /** Finished rows, oldest completedAt first. */
+  /** Oldest completedAt first. */
   oldestFinished(limit: number): readonly Row[];
+  /** A page of an order, after a position. */
+  finishedAfter(order: FinishedOrder, after: Position | null, limit: number): readonly Row[];
+  /** The types and states of which a row has a count rule, one after the other. */
+  countGroupAfter(after: CountGroup | null): CountGroup | null;
+  /** All rows but the live ones that are owned. */
   storedTotal(): number;
+
+  // Holds and owned jobs.
+  /** heldUntil and heldReason of a row were changed: a finished one leaves the orders of retention, or returns to them. */
+  hold(row: Row): void;
+  /** Rows whose hold is over, oldest first. */
+  heldPast(now: number, limit: number): readonly Row[];
+  /** Of these ids, those of jobs that own live ones. */
+  owning(ids: readonly string[]): ReadonlySet<string>;
+  /** How many live jobs a job owns. */
+  ownedCount(id: string): number;
+  /** Ids of owned pending rows of the library's queue that are due and not held, oldest first. */
+  dueThings(now: number, limit: number): readonly string[];
 
   // Reading.
   /** Rows that pass a filter, newest first; its states select only between live and each finished state. */
@@ -220,6 +271,9 @@ export interface Tables {
   /** Counts kept by `count`, per queue. */
   tallies(): Iterable<{ queue: string; state: TallyState; n: number }>;
   count(queue: string, state: TallyState, delta: number): void;
+  /** Rows that were ever added and removed, by kind. */
+  addTotal(kind: string, created: number, released: number): void;
+  totals(): Iterable<{ kind: string; created: number; released: number }>;
   /** Pending rows past expiresAt, and rows in `later` that are due: what the tally has yet to learn. */
   untold(now: number): Iterable<{ queue: string; expired: number; expiredLater: number; due: number }>;
   /** Due and pending rows of these types and queues, those past expiresAt left out; counted up to the limit. */
@@ -256,6 +310,20 @@ export interface Tables {
   lines(id: string): readonly LogLine[];
   tombstone(id: string): Tombstone | undefined;
   addTombstone(tombstone: Tombstone): void;
+
+  // The maintainer's term and its ledger.
+  term(): Term | undefined;
+  setTerm(term: Term): void;
+  /** Appends, and trims to the newest entries. */
+  addEntry(body: string): void;
+  /** Below a number, newest first. */
+  entries(below: number, limit: number): readonly { readonly no: number; readonly body: string }[];
+
+  // Cards of workers.
+  setCard(owner: string, card: Card | null, dueAt: number): void;
+  cards(): readonly WorkerCard[];
+  /** Forgets those that have lapsed. */
+  dropCards(now: number): void;
 }
 
 /** The queues that a claim may look at, given what is paused: `*` stops all but the library's own. */
@@ -270,6 +338,7 @@ export const bounds = {
   tombstonesMax: 10_000,
   linesMax: 1_000,
   lineBytesMax: 256 * 1024,
+  ledgerMax: 1_000,
   /** Rows that one find may look at. */
   examinedMax: 10_000,
 } as const;

@@ -1,123 +1,163 @@
-/** Finished jobs, in the orders in which retention removes them. */
-import type { AgeRule, Row } from '../local/tables.js';
-import { createLine, firstOf, type Line } from './line.js';
-
-interface Kept {
-  readonly row: Row;
-  gone: boolean;
-}
-
-/** A row in one of the orders. */
-interface Timed {
-  readonly row: Row;
-  readonly at: number;
-  readonly kept: Kept;
-}
+/** Finished jobs, in the orders in which retention removes them. What is held stands in none of them. */
+import type { FinishedState } from '../../core/job.js';
+import type { AgeRule, CountGroup, FinishedOrder, Position, Row } from '../local/tables.js';
+import { Timed } from './timed.js';
 
 export function createFinished() {
-  const rows = new Map<string, Kept>();
-  const counts = ({ kept }: Timed): boolean => !kept.gone;
-  const byTime = (a: Timed, b: Timed): boolean => (a.at !== b.at ? a.at < b.at : a.row.seq < b.row.seq);
-  const line = (): Line<Timed> => createLine(byTime, counts);
-
-  const ended = line();
+  const rows = new Map<string, Row>();
+  const ended = new Timed();
   /** Those with an age of their own, by the instant at which it is over; the cleanup policy's rule is for the others. */
-  const goes = line();
-  const endedOther = line();
+  const goes = new Timed();
+  const endedOther = new Timed();
   /** Made when it is first asked for: few count from the creation. */
-  let createdOther: Line<Timed> | null = null;
+  let createdOther: Timed | null = null;
   const groups = createGroups();
 
-  function linesOf(now: number, { retentionMs, useCompletedTime }: AgeRule): [Line<Timed>, number][] {
-    if (!useCompletedTime && !createdOther) {
-      createdOther = line();
-      for (const kept of rows.values()) {
-        if (kept.row.keepMs === undefined) createdOther.push({ row: kept.row, at: kept.row.createdAt, kept });
-      }
+  function enter(row: Row): void {
+    ended.add(row.completedAt!, row);
+    groups.add(row);
+    if (row.keepMs === undefined) {
+      endedOther.add(row.completedAt!, row);
+      createdOther?.add(row.createdAt, row);
+    } else if (row.keepMs !== null) goes.add(row.completedAt! + row.keepMs, row);
+  }
+  function leave(row: Row): void {
+    ended.remove(row.completedAt!, row);
+    groups.remove(row);
+    if (row.keepMs === undefined) {
+      endedOther.remove(row.completedAt!, row);
+      createdOther?.remove(row.createdAt, row);
+    } else if (row.keepMs !== null) goes.remove(row.completedAt! + row.keepMs, row);
+  }
+  function byCreation(): Timed {
+    if (!createdOther) {
+      createdOther = new Timed();
+      for (const { row } of endedOther.after(null)) createdOther.add(row.createdAt, row);
     }
+    return createdOther;
+  }
+  function ordersOf(now: number, { retentionMs, useCompletedTime }: AgeRule): [Timed, number][] {
     return [
       [goes, now],
-      [useCompletedTime ? endedOther : createdOther!, now - retentionMs],
+      [useCompletedTime ? endedOther : byCreation(), now - retentionMs],
     ];
+  }
+  function orderOf(order: Exclude<FinishedOrder, { by: 'rank' }>): Timed {
+    switch (order.by) {
+      case 'goes':
+        return goes;
+      case 'completed':
+        return endedOther;
+      case 'created':
+        return byCreation();
+      case 'ended':
+        return ended;
+    }
   }
 
   return {
-    get: (id: string): Row | undefined => rows.get(id)?.row,
+    get: (id: string): Row | undefined => rows.get(id),
     add(row: Row): void {
-      const kept: Kept = { row, gone: false };
-      rows.set(row.id, kept);
-      groups.add(row);
-      const entry: Timed = { row, at: row.completedAt!, kept };
-      ended.push(entry);
-      if (row.keepMs === undefined) {
-        endedOther.push(entry);
-        createdOther?.push({ row, at: row.createdAt, kept });
-      } else if (row.keepMs !== null) {
-        goes.push({ row, at: entry.at + row.keepMs, kept });
-      }
+      rows.set(row.id, row);
+      if (row.heldUntil === null) enter(row);
+    },
+    /** It is held now, or no longer. */
+    hold(row: Row): void {
+      leave(row);
+      if (row.heldUntil === null) enter(row);
     },
     remove(row: Row): void {
-      const kept = rows.get(row.id);
-      if (kept) kept.gone = true;
       rows.delete(row.id);
-      groups.remove(row);
-      // Looking drops what has left.
-      for (const each of [ended, goes, endedOther, createdOther]) each?.peek();
+      leave(row);
     },
     get size(): number {
       return rows.size;
     },
     overAge(now: number, rule: AgeRule, limit: number): Row[] {
-      const over = linesOf(now, rule).flatMap(([from, until]) =>
-        firstOf([from], byTime, limit, ({ at }) => at < until),
-      );
-      return oldestFirst(over.map(({ row }) => row)).slice(0, limit);
+      const over = ordersOf(now, rule).flatMap(([order, until]) => page(order.after(null), limit, until));
+      return oldestFirst(over).slice(0, limit);
     },
-    countOverAge(now: number, rule: AgeRule): number {
-      let n = 0;
-      for (const [from, until] of linesOf(now, rule)) from.walk(({ at }) => at < until && (n += 1) > 0);
-      return n;
+    countOverAge: (now: number, rule: AgeRule): number =>
+      ordersOf(now, rule).reduce((sum, [order, until]) => sum + order.countBefore(until), 0),
+    overCount: (limit: number): Row[] => oldestFirst(groups.over(limit)).slice(0, limit),
+    oldest: (limit: number): Row[] => page(ended.after(null), limit),
+    after(order: FinishedOrder, after: Position | null, limit: number): Row[] {
+      if (order.by === 'rank') return page(groups.of(order)?.before(after) ?? [], limit);
+      return page(orderOf(order).after(after), limit, 'before' in order ? order.before : undefined);
     },
-    overCount: (limit: number): Row[] => oldestFirst(groups.over()).slice(0, limit),
-    oldest: (limit: number): Row[] => firstOf([ended], byTime, limit).map(({ row }) => row),
+    countGroupAfter: (after: CountGroup | null): CountGroup | null => groups.next(after),
   };
 }
 
-interface Group {
-  readonly rows: Set<Row>;
+function page(
+  entries: Iterable<{ readonly at: number; readonly row: Row }>,
+  limit: number,
+  before = Number.POSITIVE_INFINITY,
+): Row[] {
+  const rows: Row[] = [];
+  for (const { at, row } of entries) {
+    if (rows.length === limit || at >= before) break;
+    rows.push(row);
+  }
+  return rows;
+}
+
+interface Group extends CountGroup {
+  readonly rows: Timed;
   /** How many rows have which count rule. */
   readonly rules: Map<number, number>;
 }
 
 function createGroups() {
   const groups = new Map<string, Group>();
-  const nameOf = (row: Row): string => `${row.type}\0${row.state}`;
+  const nameOf = ({ type, state }: { type: string; state: FinishedState | null }): string => `${type}\0${state}`;
 
   return {
+    of: (group: CountGroup): Timed | undefined => groups.get(nameOf(group))?.rows,
     add(row: Row): void {
-      let group = groups.get(nameOf(row));
-      if (!group) groups.set(nameOf(row), (group = { rows: new Set(), rules: new Map() }));
-      group.rows.add(row);
+      const name = nameOf(row);
+      let group = groups.get(name);
+      if (!group) {
+        group = { type: row.type, state: row.state!, rows: new Timed(), rules: new Map() };
+        groups.set(name, group);
+      }
+      group.rows.add(row.completedAt!, row);
       if (row.keepCount !== null) group.rules.set(row.keepCount, (group.rules.get(row.keepCount) ?? 0) + 1);
     },
     remove(row: Row): void {
       const group = groups.get(nameOf(row));
-      if (!group?.rows.delete(row)) return;
+      const size = group?.rows.size;
+      group?.rows.remove(row.completedAt!, row);
+      if (!group || group.rows.size === size) return;
       if (group.rows.size === 0) groups.delete(nameOf(row));
       if (row.keepCount === null) return;
       const n = group.rules.get(row.keepCount)!;
       if (n === 1) group.rules.delete(row.keepCount);
       else group.rules.set(row.keepCount, n - 1);
     },
-    /** Only a group that is larger than its smallest rule is looked at. */
-    over(): Row[] {
+    /** From the oldest on, whose rank is the size of its group; nothing below the smallest rule is looked at. */
+    over(limit: number): Row[] {
       const over: Row[] = [];
       for (const { rows, rules } of groups.values()) {
-        if (rules.size === 0 || rows.size <= Math.min(...rules.keys())) continue;
-        const newestFirst = oldestFirst([...rows]).reverse();
-        over.push(...newestFirst.filter((row, rank) => row.keepCount !== null && rank >= row.keepCount));
+        if (rules.size === 0) continue;
+        const smallest = Math.min(...rules.keys());
+        let rank = rows.size;
+        let found = 0;
+        for (const { row } of rows.after(null)) {
+          rank -= 1;
+          if (rank < smallest || found === limit) break;
+          if (row.keepCount === null || rank < row.keepCount) continue;
+          over.push(row);
+          found += 1;
+        }
       }
       return over;
+    },
+    next(after: CountGroup | null): CountGroup | null {
+      const names = [...groups].filter(([, { rules }]) => rules.size > 0).map(([name]) => name);
+      const next = names.sort().find((name) => after === null || name > nameOf(after));
+      const found = next === undefined ? undefined : groups.get(next);
+      return found ? { type: found.type, state: found.state } : null;
     },
   };
 }

@@ -1,4 +1,4 @@
-/** What a find reads: every stored row stands in the lists of its state, its type, its subject and its key. */
+/** What a find reads: every stored row stands in the lists of its state, its type, its subject, its key and its owner. */
 import { type FinishedState, finishedStates } from '../../core/job.js';
 import { systemQueue } from '../../core/names.js';
 import type { JobFilter } from '../../core/store.js';
@@ -20,15 +20,17 @@ export function createStored(rows: LiveRows) {
   const byType: Lists = new Map();
   const bySubject: Lists = new Map();
   const byKey: Lists = new Map();
+  const byOwner: Lists = new Map();
 
   /** Where most of a find's rows can be left out from the start: the shortest of the lists that the filter allows. */
   function candidates({ filter, before, now }: ScanRequest): Iterable<Row> {
-    const { ids, subject, key, types, states } = filter;
+    const { ids, subject, key, types, states, ownedBy } = filter;
     if (ids !== null) return newestFirst(rows.byIds(ids), before);
     const byState = listsOfStates(states);
     const ways = [byState];
     if (subject !== null) ways.push(listsOf(bySubject, [subject]));
     if (key !== null) ways.push(listsOf(byKey, [key]));
+    if (ownedBy !== null) ways.push(listsOf(byOwner, [ownedBy]));
     if (types !== null) ways.push(listsOf(byType, types));
     const shortest = ways.reduce((best, way) => (sizeOf(way) < sizeOf(best) ? way : best));
     const lists: Iterable<Row>[] = shortest.map((list) => list.newestFirst(before));
@@ -52,6 +54,7 @@ export function createStored(rows: LiveRows) {
       enter(byType, row.type, row);
       if (row.subject !== null) enter(bySubject, row.subject, row);
       if (row.key !== null) enter(byKey, row.key, row);
+      if (row.ownedBy !== null) enter(byOwner, row.ownedBy, row);
     },
     finish(row: Row): void {
       live.remove(row);
@@ -62,6 +65,7 @@ export function createStored(rows: LiveRows) {
       leave(byType, row.type, row);
       if (row.subject !== null) leave(bySubject, row.subject, row);
       if (row.key !== null) leave(byKey, row.key, row);
+      if (row.ownedBy !== null) leave(byOwner, row.ownedBy, row);
     },
     scan(request: ScanRequest): Scanned {
       const { filter, limit, examinedMax } = request;
@@ -102,7 +106,7 @@ function newestFirst(rows: Iterable<Row>, before: number): Row[] {
 }
 
 function passes(row: Row, filter: JobFilter): boolean {
-  const { states, types, queues, subject, key, source, before, after } = filter;
+  const { states, types, queues, subject, key, source, ownedBy, before, after } = filter;
   if (!filter.system && row.queue === systemQueue) return false;
   const live = row.state === null;
   if (
@@ -115,5 +119,6 @@ function passes(row: Row, filter: JobFilter): boolean {
   if (subject !== null && row.subject !== subject) return false;
   if (key !== null && row.key !== key) return false;
   if (source !== null && row.source !== source) return false;
+  if (ownedBy !== null && row.ownedBy !== ownedBy) return false;
   return (before === null || row.createdAt < before) && (after === null || row.createdAt > after);
 }

@@ -5,8 +5,10 @@ import { createEventLog } from './events.js';
 import { createFinished } from './finished.js';
 import { createLimits } from './limits.js';
 import type { Ordered } from './ordered.js';
+import { createOwned } from './owned.js';
 import { createPending } from './pending.js';
 import { createStored, enter, leave } from './stored.js';
+import { createTerm } from './term.js';
 
 export function createTables(): Tables {
   const live = new Map<string, Row>();
@@ -14,6 +16,7 @@ export function createTables(): Tables {
   const liveByKey = new Map<string, Ordered<Row>>();
   const pending = createPending();
   const finished = createFinished();
+  const owned = createOwned();
   const stored = createStored({
     held: heldRows,
     expired: (now) => pending.expiredRows(now),
@@ -26,6 +29,8 @@ export function createTables(): Tables {
   const events = createEventLog();
   const lines = new Map<string, LogLine[]>();
   const tombstones = new Map<string, Tombstone>();
+  /** It goes on where it stopped: a new one would step over every entry that was deleted before the first. */
+  const oldestTombstones = tombstones.keys();
   let seq = 0;
   let epoch = 0;
 
@@ -33,6 +38,7 @@ export function createTables(): Tables {
   const turnKey = (row: Row): string => `${row.type}\0${row.queue}\0${row.exclusiveKey}`;
   function forgetLive(row: Row): void {
     live.delete(row.id);
+    owned.leave(row);
     leave(liveByType, row.type, row);
     if (row.key !== null) leave(liveByKey, keyOf(row), row);
   }
@@ -55,6 +61,7 @@ export function createTables(): Tables {
     add(row) {
       live.set(row.id, row);
       stored.add(row);
+      owned.add(row);
       enter(liveByType, row.type, row);
       if (row.key !== null) enter(liveByKey, keyOf(row), row);
     },
@@ -64,8 +71,14 @@ export function createTables(): Tables {
       return list?.newestFirst(Number.MAX_SAFE_INTEGER) ?? [];
     },
 
-    put: (row, place) => pending.put(row, place),
-    take: (row) => pending.take(row),
+    put(row, place) {
+      pending.put(row, place);
+      owned.follow(row);
+    },
+    take(row) {
+      pending.take(row);
+      owned.follow(row);
+    },
     ready: (types, queues, room, limit) => pending.ready(types, queues, room, limit),
     due: (now, limit) => pending.due(now, limit),
     nextDueAt: () => pending.nextDueAt(),
@@ -103,6 +116,7 @@ export function createTables(): Tables {
     drop(row) {
       if (row.state === null) forgetLive(row);
       else finished.remove(row);
+      if (row.heldUntil !== null) owned.dropHold(row);
       stored.drop(row);
       lines.delete(row.id);
     },
@@ -110,7 +124,19 @@ export function createTables(): Tables {
     countOverAge: (now, rule) => finished.countOverAge(now, rule),
     overCount: (limit) => finished.overCount(limit),
     oldestFinished: (limit) => finished.oldest(limit),
-    storedTotal: () => live.size + finished.size,
+    finishedAfter: (order, after, limit) => finished.after(order, after, limit),
+    countGroupAfter: (after) => finished.countGroupAfter(after),
+    storedTotal: () => live.size + finished.size - owned.size,
+
+    hold(row) {
+      owned.hold(row);
+      if (row.state !== null) finished.hold(row);
+    },
+    heldPast: (now, limit) => owned.heldPast(now, limit),
+    owning: (ids) => owned.owning(ids),
+    ownedCount: (id) => owned.ownedCount(id),
+    dueThings: (now, limit) => owned.dueThings(now, limit),
+    ...createTerm(),
 
     scan: (request) => stored.scan(request),
     *tallies() {
@@ -152,7 +178,7 @@ export function createTables(): Tables {
     addTombstone(tombstone) {
       tombstones.delete(tombstone.id);
       tombstones.set(tombstone.id, tombstone);
-      if (tombstones.size > bounds.tombstonesMax) tombstones.delete(tombstones.keys().next().value!);
+      if (tombstones.size > bounds.tombstonesMax) tombstones.delete(oldestTombstones.next().value!);
     },
   };
 }

@@ -118,8 +118,15 @@ function typesSought(jobs: readonly NewJob[]): ReadonlySet<string> | null {
 }
 
 /** Nothing that is stored can stand in the way of such a job. Lists of inputs are separated by newlines. */
-function isEven({ idGiven, key, exclusiveKey, deduplication, input }: NewJob): boolean {
-  return !idGiven && key === null && exclusiveKey === null && deduplication === 'none' && !input.includes('\n');
+function isEven({ idGiven, key, exclusiveKey, deduplication, input, ownedBy }: NewJob): boolean {
+  return (
+    !idGiven &&
+    key === null &&
+    exclusiveKey === null &&
+    deduplication === 'none' &&
+    ownedBy === null &&
+    !input.includes('\n')
+  );
 }
 
 interface Head {
@@ -148,7 +155,7 @@ function headIn(job: NewJob, policies: Policies): Head {
   const { type, queue, priority, when, ttlMs, maxAttempts, subject, source, metadata, policy, input } = job;
   const { timeoutMs, keep } = policyOf(policy);
   const shown = subject !== null || source !== null || metadata !== null || ttlMs !== null || input.includes('\n');
-  const hung = job.key !== null || job.exclusiveKey !== null || Object.keys(keep).length > 0;
+  const hung = job.key !== null || job.exclusiveKey !== null || job.ownedBy !== null || Object.keys(keep).length > 0;
   return {
     type,
     queue,
@@ -167,7 +174,7 @@ function headIn(job: NewJob, policies: Policies): Head {
 
 /** A job with everything. */
 export function jobIn(job: NewJob, place: number, policies: Policies): object {
-  const { id, idGiven, print, key, exclusiveKey, deduplication, input } = job;
+  const { id, idGiven, print, key, exclusiveKey, deduplication, input, ownedBy, under } = job;
   return {
     o: place,
     id,
@@ -178,5 +185,7 @@ export function jobIn(job: NewJob, place: number, policies: Policies): object {
     ...(exclusiveKey !== null && { xkey: exclusiveKey }),
     dedup: deduplication,
     input,
+    ...(ownedBy !== null && { owned_by: ownedBy }),
+    ...(under !== null && { under_epoch: under.epoch, under_owner: under.owner }),
   };
 }

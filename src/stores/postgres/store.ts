@@ -1,31 +1,38 @@
 /** The verbs: each is one call of a function, which is one step. What goes in and comes out is put into words here. */
 import { hintsIn } from '../../core/hints.js';
-import type { LastoutError } from '../../core/errors.js';
-import { refusedAsFull, refusedAsOther, refusedBatch, seqOf } from '../../core/refusal.js';
-import type {
-  ClaimRequest,
-  EventPage,
-  HeldClaim,
-  Hint,
-  Inserted,
-  JobFilter,
-  LogLine,
-  Move,
-  Moved,
-  NewJob,
-  ReadRequest,
-  SettleAnswer,
-  Store,
-  StoreContext,
-  When,
+import { seqOf } from '../../core/refusal.js';
+import {
+  type AuditPage,
+  type ClaimRequest,
+  type EventPage,
+  farAway,
+  type HeldClaim,
+  type Hint,
+  type JobFilter,
+  type LedgerPage,
+  type LogLine,
+  type Move,
+  type Moved,
+  type NewJob,
+  type PlanPage,
+  type ReadRequest,
+  type SettleAnswer,
+  type Store,
+  type StoreContext,
+  type Swept,
+  type Under,
+  type When,
+  type Why,
+  type WorkerCard,
 } from '../../core/store.js';
 import type { SqlClient } from '../../core/job.js';
 import type { Call, Rows } from './call.js';
 import { answersIn, begunIn, claimArgs, claimedIn, createSpots, endingsIn, noClaim, stepLine } from './claims-in.js';
+import { insertedIn } from './answers.js';
 import { isDuplicate } from './errors.js';
-import { eventPage, fromOf } from './events.js';
 import { createHolds } from './holds.js';
 import { jobsIn, mixedArgs } from './jobs-in.js';
+import { idsIn, type LogAnswer, readLog } from './reads.js';
 import { jobIn } from './rows.js';
 import { tallyIn } from './tally.js';
 
@@ -85,6 +92,11 @@ function verbsOn({ call, context, sender, give }: VerbParts): Verbs {
   function read(request: ReadRequest & { log: 'job' }): Promise<readonly LogLine[]>;
   function read(request: ReadRequest & { log: 'claims' }): Promise<readonly HeldClaim[]>;
   function read(request: ReadRequest & { log: 'due' }): Promise<number>;
+  function read(request: ReadRequest & { log: 'why' }): Promise<Why | null>;
+  function read(request: ReadRequest & { log: 'plan' }): Promise<PlanPage>;
+  function read(request: ReadRequest & { log: 'ledger' }): Promise<LedgerPage>;
+  function read(request: ReadRequest & { log: 'audit' }): Promise<AuditPage>;
+  function read(request: ReadRequest & { log: 'workers' }): Promise<readonly WorkerCard[]>;
   function read(request: ReadRequest): Promise<LogAnswer> {
     return readLog(call, now(), request);
   }
@@ -100,16 +112,14 @@ function verbsOn({ call, context, sender, give }: VerbParts): Verbs {
       return insertedIn(jobs, answers);
     },
     claim,
-    async extend({ owner, leaseMs, claims }) {
+    async extend({ owner, leaseMs, claims, card }) {
       const lists = claims.map(({ epoch, ids, started }) => [
         epoch,
         ids.join(),
         started.map((id) => begunIn(epoch, id, holds)).join(),
       ]);
-      const rows = (await call('extend_v1', [now(), owner, leaseMs, JSON.stringify(lists)])) as [
-        string,
-        string | null,
-      ][];
+      const args = [now(), owner, leaseMs, JSON.stringify(lists), card && JSON.stringify(card)];
+      const rows = (await call('extend_v1', args)) as [string, string | null][];
       return {
         lost: rows.filter(([, reason]) => reason === null).map(([id]) => id),
         cancelled: rows.filter(([, reason]) => reason !== null).map(([id, reason]) => ({ id, reason: reason! })),
@@ -135,14 +145,14 @@ function verbsOn({ call, context, sender, give }: VerbParts): Verbs {
       if (settled.claimed) holds.learn(settled.claimed, rows);
       return settled;
     },
-    async sweep({ limit, cleanup }) {
-      const [[lapsed, expired, age, count, byCap, more, hints]] = (await call('sweep_v1', [
+    async sweep({ limit, cleanup, term, entry }) {
+      const [row] = (await call('sweep_v1', [
         ...[now(), sender, cap, limit, cleanup?.jobRetentionMs ?? null, cleanup?.useCompletedTime ?? true],
         cleanup && numberOrNull(cleanup.maxStoredJobs),
-      ])) as [[number, number, number, number, number, boolean, string]];
-      tell(hints);
-      const examined = lapsed + expired + age + count + byCap;
-      return { examined, lapsed, expired, removedBy: { age, count, cap: byCap }, more };
+        ...[term?.holder ?? null, term?.ttlMs ?? null, entry],
+      ])) as unknown as [SweptRow];
+      tell(row[6]);
+      return sweptIn(row);
     },
     async move({ filter, move, dryRun, cursor, limit }) {
       const args = [JSON.stringify(filterIn(filter)), belowOf(cursor), limit, JSON.stringify(moveIn(move)), dryRun];
@@ -178,70 +188,29 @@ function verbsOn({ call, context, sender, give }: VerbParts): Verbs {
   };
 }
 
-type InsertRows = [[string | null, string]];
-
-type LogAnswer = EventPage | readonly LogLine[] | readonly HeldClaim[] | number;
-
-async function readLog(call: Call, now: number | null, request: ReadRequest): Promise<LogAnswer> {
-  switch (request.log) {
-    case 'events': {
-      const from = fromOf(request.after);
-      const rows = await call('read_events_v1', [from?.row ?? null, request.limit]);
-      return eventPage(rows, request.after, from, request.limit);
-    }
-    case 'job': {
-      const rows = (await call('read_lines_v1', [request.id])) as [number, string, string | null][];
-      return rows.map(([at, message, fields]) => ({ at, message, fields }));
-    }
-    case 'claims': {
-      const rows = (await call('read_claims_v1', [request.owner])) as [number, string | null][];
-      return rows.map(([epoch, ids]) => ({ epoch, ids: ids === null ? [] : ids.split(',') }));
-    }
-    case 'due': {
-      const { types, queues, limit } = request;
-      return ((await call('read_due_v1', [now, types.join(), queues?.join() ?? null, limit])) as [[number]])[0][0];
-    }
-  }
-}
-
-/** `answers`: of those that were not simply created; see insert_v1. */
-function insertedIn(jobs: readonly NewJob[], answers: string | null): readonly Inserted[] {
-  const inserted = jobs.map(({ id }): Inserted => ({ id, outcome: 'created' }));
-  if (answers === null) return inserted;
-  const list = JSON.parse(answers) as readonly AnswerIn[] | RefusalIn;
-  if (!Array.isArray(list)) throw refusalIn(jobs, list as RefusalIn);
-  for (const [index, outcome, id, other, most, pending] of list as readonly AnswerIn[]) {
-    if (outcome === 'conflict') inserted[index] = refusedAsOther(id);
-    else if (outcome === 'full') inserted[index] = refusedAsFull(id, other!, most!, pending!);
-    else if (outcome === 'replaced') inserted[index] = { id, outcome, replaced: other! };
-    else inserted[index] = { id, outcome };
-  }
-  return inserted;
-}
-
-type AnswerIn = readonly [
-  index: number,
-  outcome: 'existing' | 'skipped' | 'coalesced' | 'replaced' | 'conflict' | 'full',
-  id: string,
-  other: string | null,
-  most?: number,
-  pending?: number,
+type SweptRow = readonly [
+  ...[lapsed: number, expired: number, age: number, count: number, cap: number, more: boolean, hints: string],
+  ...[owing: string | null, dueThings: string | null, term: number | null, busy: boolean],
 ];
 
-interface RefusalIn {
-  readonly code: 'QUEUE_FULL' | 'IDEMPOTENCY_CONFLICT';
-  readonly index: number;
-  readonly most: number;
-  readonly pending: number;
+function sweptIn([lapsed, expired, age, count, cap, more, , owing, dueThings, term, busy]: SweptRow): Swept {
+  return {
+    examined: lapsed + expired + age + count + cap + idsIn(owing).length,
+    lapsed,
+    expired,
+    removedBy: { age, count, cap },
+    owing: idsIn(owing),
+    dueThings: idsIn(dueThings),
+    term,
+    busy,
+    more,
+  };
 }
 
-function refusalIn(jobs: readonly NewJob[], { code, index, most, pending }: RefusalIn): LastoutError {
-  const { id, queue } = jobs[index]!;
-  return refusedBatch(code === 'QUEUE_FULL' ? refusedAsFull(id, queue, most, pending) : refusedAsOther(id), index);
-}
+type InsertRows = [[string | null, string]];
 
-function filterIn({ ids, states, types, queues, subject, key, source, before, after, system }: JobFilter): object {
-  return { ids, states, types, queues, subject, key, source, before, after, system };
+function filterIn({ ownedBy, ...filter }: JobFilter): object {
+  return { ...filter, owned_by: ownedBy };
 }
 
 function moveIn(move: Move): object {
@@ -253,11 +222,25 @@ function moveIn(move: Move): object {
       return { kind: move.kind, new_ids: move.newIds };
     case 'reschedule':
       return { kind: move.kind, ...(move.when && whenIn(move.when)), priority: move.priority };
+    case 'hold':
+      return { kind: move.kind, reason: move.reason, until: move.until ?? farAway };
+    case 'unhold':
+      return move;
+    case 'confirm':
+      return {
+        ...{ kind: move.kind, memo: move.memo },
+        ...whenIn(move.when ?? { at: farAway }),
+        ...(move.under && underIn(move.under)),
+      };
   }
 }
 
 function whenIn(when: When): object {
   return 'inMs' in when ? { in_ms: when.inMs } : { at: when.at };
+}
+
+function underIn({ epoch, owner }: Under): object {
+  return { under_epoch: epoch, under_owner: owner };
 }
 
 type MovedRow = [

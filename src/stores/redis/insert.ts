@@ -1,7 +1,14 @@
 /** The arguments of an insert, and what its answer says. */
 import type { LastoutError } from '../../core/errors.js';
 import { printIn, printOf } from '../../core/print.js';
-import { refusedAsFull, refusedAsOther, refusedBatch, type Refusal } from '../../core/refusal.js';
+import {
+  refusedAsFull,
+  refusedAsOther,
+  refusedAsStale,
+  refusedAsUnowned,
+  refusedBatch,
+  type Refusal,
+} from '../../core/refusal.js';
 import type { Inserted, NewJob } from '../../core/store.js';
 import { isPlain, isSameShape, jobText, shapeText } from './rows.js';
 
@@ -49,6 +56,7 @@ export function jobArgs(args: Value[], job: NewJob): void {
 type Answer =
   | ['created' | 'existing' | 'skipped' | 'coalesced' | 'conflict', id: string]
   | ['replaced', id: string, replaced: string]
+  | ['unowned' | 'stale', id: string, ownedBy: string]
   | ['full', id: string, queue: string, maxPending: number, pending: number];
 
 /** All were created by the short way, or each has its answer. */
@@ -81,6 +89,10 @@ function answerIn(answer: Answer): Inserted {
       return refusedAsOther(id);
     case 'full':
       return refusedAsFull(id, answer[2], answer[3], answer[4]);
+    case 'unowned':
+      return refusedAsUnowned(id, answer[2]);
+    case 'stale':
+      return refusedAsStale(id, answer[2]);
     case 'replaced':
       return { id, outcome: 'replaced', replaced: answer[2] };
     default:

@@ -1,7 +1,8 @@
 /** Jobs between their objects and the texts of the scripts (lua/rows.ts says how a row is stored, lua/view.ts how it is shown). */
 import type { State } from '../../core/job.js';
+import { systemQueue } from '../../core/names.js';
 import { policyOf } from '../../core/policy.js';
-import type { NewJob, StoredJob } from '../../core/store.js';
+import type { NewJob, StoredJob, Under } from '../../core/store.js';
 
 /** What many jobs have in common, stored once. */
 export interface Shape {
@@ -67,7 +68,8 @@ export function shapesIn(list: readonly string[]): Shapes {
 
 /** What the long way needs of a job besides its shape and input; what is left out is plain. */
 export function jobText(job: NewJob, print: string | null): string {
-  const { id, idGiven, priority, when, ttlMs, subject, key, exclusiveKey, deduplication, metadata } = job;
+  const { id, idGiven, priority, when, ttlMs, subject, key, exclusiveKey, deduplication, metadata, ownedBy, under } =
+    job;
   return JSON.stringify({
     id,
     ...when,
@@ -80,13 +82,21 @@ export function jobText(job: NewJob, print: string | null): string {
     ...(exclusiveKey !== null && { exclusiveKey }),
     ...(deduplication !== 'none' && { deduplication }),
     ...(metadata !== null && { metadata }),
+    ...(ownedBy !== null && { ownedBy }),
+    ...(under !== null && { under: underText(under) }),
   });
+}
+
+/** Epochs are texts to the scripts. */
+export function underText({ epoch, owner }: Under): { readonly epoch: string; readonly owner: string } {
+  return { epoch: String(epoch), owner };
 }
 
 /** A job that takes the short way: nothing stands in its way, and nobody looks for it by anything but its id and type. */
 export function isPlain(job: NewJob): boolean {
   return (
     job.deduplication === 'none' &&
+    job.queue !== systemQueue && // which are counted by their types
     !job.idGiven &&
     job.priority === 0 &&
     'inMs' in job.when &&
@@ -97,6 +107,7 @@ export function isPlain(job: NewJob): boolean {
     job.exclusiveKey === null &&
     job.metadata === null &&
     job.print === null &&
+    job.ownedBy === null &&
     !job.input.includes('\0') // it stands between two jobs
   );
 }
@@ -134,8 +145,11 @@ export function claimedPlain(id: string, text: string, shapes: Shapes, { epoch, 
     progress: null,
     memo: null,
     retryOf: null,
+    ownedBy: null,
     cancelAt: null,
     cancelReason: null,
+    heldUntil: null,
+    heldReason: null,
     createdAt,
     scheduledFor: createdAt,
     startedAt: at,
@@ -175,8 +189,11 @@ export function jobIn(view: View, shapes: Shapes): StoredJob {
     progress: text(14),
     memo: text(15),
     retryOf: text(16),
+    ownedBy: text(26),
     cancelAt: instant(17),
     cancelReason: reasonIn(text(18)),
+    heldUntil: instant(27),
+    heldReason: text(28),
     createdAt: view[19] as number,
     scheduledFor: view[20] as number,
     startedAt: instant(21),

@@ -1,11 +1,14 @@
 /** A script per verb, put together from the parts that it needs. */
 import type { Script } from './call.js';
+import { audit } from './lua/audit.js';
+import { cards, keepCard, readCards, sweepCards } from './lua/cards.js';
 import { chunks } from './lua/chunks.js';
 import { claim, claimVerb, extend, tend } from './lua/claim.js';
 import { claims } from './lua/claims.js';
 import { ending } from './lua/end.js';
 import { finished, retention } from './lua/finished.js';
 import { full } from './lua/full.js';
+import { holding } from './lua/hold.js';
 import { insert, insertBatch } from './lua/insert.js';
 import { allowances, keepLimits, limits } from './lua/limits.js';
 import { matches } from './lua/matches.js';
@@ -16,6 +19,7 @@ import { place } from './lua/place.js';
 import { begin, claimPlain } from './lua/plain-claim.js';
 import { insertPlain } from './lua/plain-insert.js';
 import { settlePlain, settleShortWay } from './lua/plain-settle.js';
+import { plan } from './lua/plan.js';
 import { due, readClaims, readDue, readEvents, readLines } from './lua/read.js';
 import { ready } from './lua/ready.js';
 import { rows } from './lua/rows.js';
@@ -25,7 +29,9 @@ import { head, keys, log, step } from './lua/step.js';
 import { sweep } from './lua/sweep.js';
 import { tables } from './lua/tables.js';
 import { tally } from './lua/tally.js';
+import { closeTerm, readLedger, term } from './lua/term.js';
 import { view } from './lua/view.js';
+import { why } from './lua/why.js';
 
 /** What a function takes from around it costs nothing when the function is made; what stands beside it is searched for. */
 function inside(parts: readonly string[]): string[] {
@@ -61,16 +67,17 @@ export const scripts = {
   /** Only what adds jobs is refused by a server that is out of memory. */
   insert: shortFirst('insert', '', [insertPlain], [...living, limits, ...inserting, full, insertBatch]),
   claim: shortFirst('claim', allowOom, [claimPlain, claimed], [...living, ...claiming, claimVerb]),
-  extend: writing('extend', begin, claims, extend),
+  extend: writing('extend', begin, claims, keepCard, extend),
   settle: shortFirst(
     'settle',
     allowOom,
     [begin, settlePlain, claimPlain, settleShortWay],
     [...living, ...inserting, settle, ...claiming, settleBatch],
   ),
-  sweep: writing('sweep', ...living, retention, tend, remove, sweep),
-  move: writing('move', ...living, ...inserting, view, find, remove, move),
-  dryMove: reading('dryMove', ...lookedAt, place, ...inserting, view, find, remove, move),
+  sweep: writing('sweep', ...living, retention, holding, tend, remove, sweepCards, term, sweep),
+  closeTerm: writing('closeTerm', term, closeTerm),
+  move: writing('move', ...living, ...inserting, view, find, holding, remove, move),
+  dryMove: reading('dryMove', ...lookedAt, place, ...inserting, view, find, holding, remove, move),
   pause: writing('pause', pause),
   keepLimits: writing('keepLimits', keepLimits),
   find: reading('find', ...lookedAt, scan, view, find, findVerb),
@@ -79,5 +86,10 @@ export const scripts = {
   readLines: reading('readLines', readLines),
   readClaims: reading('readClaims', ...lookedAt, readClaims),
   readDue: reading('readDue', ...lookedAt, due, readDue),
+  readWhy: reading('readWhy', ...lookedAt, limits, allowances, view, cards, why),
+  readPlan: reading('readPlan', ...lookedAt, plan),
+  readLedger: reading('readLedger', readLedger),
+  readAudit: reading('readAudit', ...lookedAt, scan, audit),
+  readCards: reading('readCards', cards, readCards),
   note: writing('note', ...stored, note),
 } as const satisfies Record<string, Script>;

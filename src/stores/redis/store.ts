@@ -1,34 +1,30 @@
 /** The verbs: each is one call of a script, which is one step. What goes in and comes out is put into words here. */
 import type { Ending } from '../../core/ending.js';
 import type { QueueLimits } from '../../core/limits.js';
-import { noTransactions, seqOf } from '../../core/refusal.js';
+import { noTransactions } from '../../core/refusal.js';
 import type {
   Claimed,
   ClaimRequest,
-  EventPage,
-  HeldClaim,
-  JobFilter,
-  LogLine,
-  Move,
-  QueueTally,
+  MoveOutcome,
   ReadRequest,
   SettleAnswer,
   Settlement,
   Store,
   StoredJob,
 } from '../../core/store.js';
+import { cleanupArgs, cursorOf, filterArgs, list, moveText, type Reach, type Value } from './args.js';
 import type { Args } from './connection.js';
-import { eventPage, type EventsReply, readFrom } from './events.js';
 import { hintsIn } from '../../core/hints.js';
 import { insertAnswers, insertArgs, type InsertReply, jobArgs, printsOf, refusalOf } from './insert.js';
 import type { RedisParts } from './parts.js';
-import { cancelError, claimedPlain, jobIn, reasonIn, shapesIn, type View } from './rows.js';
+import { readLog } from './read.js';
+import { claimedPlain, jobIn, reasonIn, shapesIn, type View } from './rows.js';
 import { scripts } from './scripts.js';
+import { closedTerm, type SweepReply, sweptIn } from './sweep.js';
+import { isWorthTelling, type TallyLine, tallyOf } from './tally.js';
 import { toldOf } from '../../core/told.js';
 
 export type RedisVerbs = Omit<Store, 'engine' | 'durability' | 'subscribe' | 'check' | 'close'>;
-
-type Value = string | number;
 
 export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
   const { call, context, give } = parts;
@@ -63,8 +59,8 @@ export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
       tell(line);
       return claimedIn(claimed, request);
     },
-    async extend({ owner, leaseMs, claims }) {
-      const args: Value[] = [owner, leaseMs, claims.length];
+    async extend({ owner, leaseMs, claims, card }) {
+      const args: Value[] = [owner, leaseMs, card ? JSON.stringify(card) : '', claims.length];
       for (const { epoch, ids, started } of claims) args.push(epoch, ...list(ids), ...list(started));
       const [lost, cancelled] = (await change('extend', args)) as [string[], string[]];
       return { lost, cancelled: pairsIn(cancelled).map(([id, error]) => ({ id, reason: reasonIn(error)! })) };
@@ -79,14 +75,13 @@ export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
       tell(line);
       return { answers: inPlace(answersIn(answers), places), claimed: next && claimedIn(claimed!, next) };
     },
-    async sweep({ limit, cleanup }) {
-      const args = cleanup
-        ? [limit, cleanup.jobRetentionMs, finite(cleanup.maxStoredJobs), +cleanup.useCompletedTime]
-        : [limit, '', '', 0];
-      const [line, ...numbers] = (await change('sweep', args)) as [string, ...number[]];
+    async sweep({ limit, cleanup, term, entry }) {
+      if (term && entry !== null) return closedTerm((await change('closeTerm', [term.holder, entry])) as number);
+      const rules = cleanup ? cleanupArgs(cleanup) : ['', '', 0];
+      const reply = await change('sweep', [limit, ...rules, term?.holder ?? '', term?.ttlMs ?? '']);
+      const [line, ...swept] = reply as [string, ...SweepReply];
       tell(line);
-      const [examined = 0, lapsed = 0, expired = 0, age = 0, count = 0, byCap = 0, more = 0] = numbers;
-      return { examined, lapsed, expired, removedBy: { age, count, cap: byCap }, more: more === 1 };
+      return sweptIn(swept);
     },
     async move({ filter, move, dryRun, cursor, limit }) {
       const newIds = move.kind === 'retry' ? move.newIds : [];
@@ -129,8 +124,6 @@ export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
   return verbs;
 }
 
-type Reach = (script: keyof typeof scripts, args: Args) => Promise<unknown>;
-
 /** Limits hold for every process from the moment one of them is opened with them. Who changes nothing writes nothing. */
 async function keepLimits(change: Reach, tell: (line: string) => void, limits?: ReadonlyMap<string, QueueLimits>) {
   if (!limits || limits.size === 0) return;
@@ -148,15 +141,6 @@ function limitsText({ maxPending, concurrency, rate }: QueueLimits): string {
   });
 }
 
-/** A list among the arguments: how many, and which; null is -1. */
-function list(values: readonly string[] | null): Value[] {
-  return values === null ? [-1] : [values.length, ...values];
-}
-
-function finite(value: number): Value {
-  return value === Number.POSITIVE_INFINITY ? '' : value;
-}
-
 function pairsIn(flat: readonly string[]): [string, string][] {
   return Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i]!, flat[2 * i + 1]!]);
 }
@@ -164,6 +148,8 @@ function pairsIn(flat: readonly string[]): [string, string][] {
 function claimArgs({ owner, slots, ahead, leaseMs, maxStalls, types, queues }: ClaimRequest): Value[] {
   return [owner, slots, ahead, leaseMs, maxStalls, ...list(types), ...list(queues)];
 }
+
+type MoveItem = [id: string, outcome: MoveOutcome, newId: string | null];
 
 type ClaimReply = [
   epoch: string,
@@ -267,92 +253,4 @@ function startedArgs(args: Value[], started: readonly { readonly id: string; rea
   }
   args.push(byEpoch.size);
   for (const [epoch, ids] of byEpoch) args.push(epoch, ...list(ids));
-}
-
-type MoveItem = [id: string, outcome: 'retried', newId: string | null];
-
-function moveText(move: Move): string {
-  switch (move.kind) {
-    case 'cancel':
-      return JSON.stringify({ kind: move.kind, force: move.force, error: cancelError(move.reason) });
-    case 'remove':
-      return JSON.stringify(move);
-    case 'retry':
-      return JSON.stringify({ kind: move.kind });
-    case 'reschedule':
-      return JSON.stringify({
-        kind: move.kind,
-        ...move.when,
-        ...(move.priority !== null && { priority: move.priority }),
-      });
-  }
-}
-
-function filterArgs(filter: JobFilter, cursor: string | null, limit: number): Value[] {
-  const { ids, states, types, queues, subject, key, source, before, after, system } = filter;
-  const text = JSON.stringify({
-    system,
-    limit,
-    ...(cursor !== null && { cursor: seqOf(cursor) }),
-    ...(subject !== null && { subject }),
-    ...(key !== null && { key }),
-    ...(source !== null && { source }),
-    ...(before !== null && { before }),
-    ...(after !== null && { after }),
-  });
-  return [text, ...list(ids), ...list(states), ...list(types), ...list(queues)];
-}
-
-function cursorOf(seq: string | null): string | null {
-  return seq === null ? null : Number(seq).toString(36);
-}
-
-type TallyLine = readonly (string | number | null)[];
-
-function tallyOf(line: TallyLine): QueueTally {
-  const n = (column: number): number => line[column] as number;
-  const orNull = (column: number): number | null => (line[column] === null ? null : Number(line[column]));
-  return {
-    queue: line[0] as string,
-    pending: n(1),
-    delayed: n(2),
-    processing: n(3),
-    stalled: n(4),
-    completed: n(5),
-    failed: n(6),
-    cancelled: n(7),
-    expired: n(8),
-    paused: line[9] === 1,
-    oldestDueAgeMs: orNull(10),
-    blockedBy: (line[11] as QueueTally['blockedBy']) ?? null,
-    blockedUntil: orNull(12),
-    full: line[13] === 1,
-  };
-}
-
-function isWorthTelling({ paused, pending, processing, completed, failed, cancelled, expired }: QueueTally): boolean {
-  return paused || pending + processing + completed + failed + cancelled + expired > 0;
-}
-
-async function readLog(
-  look: Reach,
-  request: ReadRequest,
-): Promise<EventPage | readonly LogLine[] | readonly HeldClaim[] | number> {
-  switch (request.log) {
-    case 'events': {
-      const from = readFrom(request.after);
-      const reply = (await look('readEvents', [from.record, from.read + request.limit])) as EventsReply;
-      return eventPage(reply, request.after, from, request.limit);
-    }
-    case 'job':
-      return ((await look('readLines', [request.id])) as [string, string, string | null][]).map(
-        ([at, message, fields]) => ({ at: Number(at), message, fields }),
-      );
-    case 'claims':
-      return ((await look('readClaims', [request.owner])) as [string, string[]][])
-        .map(([epoch, ids]) => ({ epoch: Number(epoch), ids }))
-        .sort((a, b) => a.epoch - b.epoch);
-    case 'due':
-      return (await look('readDue', [...list(request.types), ...list(request.queues), request.limit])) as number;
-  }
 }

@@ -20,6 +20,8 @@ export interface Connection {
   /** Reads have a line of their own: a write that waits for another program's lock holds none of them up. */
   readonly line: { readonly writing: Line; readonly reading: Line };
   readonly transactions: Transactions;
+  /** Whether a cleanup is under way, which writes to many pages. */
+  setCleaning(on: boolean): void;
 }
 
 export interface ConnectionOptions {
@@ -41,7 +43,8 @@ export async function openFile(file: string, options: ConnectionOptions, system:
     await line.writing.run(() => configure(db, options), system);
     const durability = path === null ? 'process' : options.synchronous === 'full' ? 'fsync' : 'os';
     const inode = path === null ? null : (await stat(path)).ino;
-    return { db, where, path, inode, durability, line, transactions: createTransactions(db, where) };
+    const transactions = createTransactions(db, where);
+    return { db, where, path, inode, durability, line, transactions, setCleaning: checkpointsOf(db) };
   } catch (error) {
     db.close();
     throw error;
@@ -53,7 +56,8 @@ export async function useGiven(db: SqliteDatabase, options: ConnectionOptions, s
   const where = 'The given SQLite connection';
   const line = linesOf(where, options);
   const durability = await line.writing.run(() => durabilityOf(db), system);
-  return { db, where, path: null, inode: null, durability, line, transactions: createTransactions(db, where) };
+  const transactions = createTransactions(db, where);
+  return { db, where, path: null, inode: null, durability, line, transactions, setCleaning: () => undefined };
 }
 
 function linesOf(where: string, { lockWaitMs }: ConnectionOptions): Connection['line'] {
@@ -66,11 +70,30 @@ function durabilityOf(db: SqliteDatabase): Durability {
   return Number(single(db, 'pragma synchronous')) >= 2 ? 'fsync' : 'os';
 }
 
+/**
+ * How many pages gather before one commit copies them all back. Usually four times SQLite's own number: the pages that every
+ * small step writes are then copied less often. A cleanup fills them with many others, and the commit that copies them would
+ * keep everybody waiting.
+ */
+const walPages = { usual: 4_000, cleaning: 1_000 } as const;
+
+function setWalPages(db: SqliteDatabase, pages: number): void {
+  db.exec(`pragma wal_autocheckpoint = ${pages}`);
+}
+
+function checkpointsOf(db: SqliteDatabase): Connection['setCleaning'] {
+  let cleaning = false;
+  return (on) => {
+    if (on === cleaning) return;
+    cleaning = on;
+    setWalPages(db, on ? walPages.cleaning : walPages.usual);
+  };
+}
+
 function configure(db: SqliteDatabase, { synchronous }: ConnectionOptions): void {
   db.exec(`pragma busy_timeout = ${busyTimeoutMs}`);
   db.exec('pragma journal_mode = wal');
-  // Four times the usual: the pages that every small step writes are then copied back less often.
-  db.exec('pragma wal_autocheckpoint = 4000');
+  setWalPages(db, walPages.usual);
   db.exec(`pragma synchronous = ${synchronous === 'full' ? 'full' : 'normal'}`);
   db.exec('pragma foreign_keys = on');
   db.exec('pragma trusted_schema = off');

@@ -4,11 +4,21 @@ import { limited, type Values } from './driver.js';
 import { createEnded } from './ended.js';
 import type { Live } from './live.js';
 import { doneColumns } from './rows.js';
+import { createCountRules, createdIndex, createOrders, oldestFirst } from './retention.js';
 import type { Session } from './session.js';
 
 type Part = Pick<
   Tables,
-  'finished' | 'finish' | 'drop' | 'overAge' | 'countOverAge' | 'overCount' | 'oldestFinished' | 'storedTotal'
+  | 'finished'
+  | 'finish'
+  | 'drop'
+  | 'overAge'
+  | 'countOverAge'
+  | 'overCount'
+  | 'oldestFinished'
+  | 'storedTotal'
+  | 'finishedAfter'
+  | 'countGroupAfter'
 >;
 
 export interface Finished extends Part {
@@ -27,16 +37,15 @@ export function createFinished(session: Session, live: Live, dropLines: (row: Ro
   );
   const bySeqs = sql(from(`json_each(?) cross join ${table} d on d.seq = json_each.value`));
   const remove = sql(`delete from ${table} where seq = ?`);
-  const oldest = (own: string): string =>
-    `${select} where d.keep_ms is ${own} order by d.completed_at, d.seq ${limited}`;
-  const oldestOwn = sql(oldest('not null'));
-  const oldestOther = sql(oldest('null'));
+  const oldest = (own: string): string => `${select} where d.keep_ms ${own} order by d.completed_at, d.seq ${limited}`;
+  const oldestOwn = sql(oldest('>= -1'));
+  const oldestOther = sql(oldest('is null'));
   const overOwnAge = sql(`${select} where d.go_at < ? order by d.go_at, d.seq ${limited}`);
   const countOverOwnAge = sql(`select count(*) from ${table} where go_at < ?`);
-  const countRules = createCountRules(session);
   const end = createEnded(session, (row) => live.sure(row));
 
   const rowsIn = (list: readonly Values[]): Row[] => list.map((values) => session.done(values));
+  const many = (seqs: readonly number[]): Row[] => rowsIn(bySeqs.all(JSON.stringify(seqs)));
   const baseOf = (rule: AgeRule): string => (rule.useCompletedTime ? 'completed_at' : 'created_at');
 
   return {
@@ -44,10 +53,13 @@ export function createFinished(session: Session, live: Live, dropLines: (row: Ro
       const values = byId.get(id);
       return values && session.done(values);
     },
-    many: (seqs) => rowsIn(bySeqs.all(JSON.stringify(seqs))),
+    ...createOrders(session, many),
+    ...createCountRules(session, many),
+    many,
     finish(row) {
       live.follow(row);
       end(row);
+      if (row.ownedBy !== null) counts.add('stored', '', 1);
     },
     drop(row) {
       live.sure(row);
@@ -56,10 +68,9 @@ export function createFinished(session: Session, live: Live, dropLines: (row: Ro
       dropLines(row);
       policies.release(rows.get(row.seq)!.policy);
       rows.delete(row.seq);
-      counts.add('stored', '', -1);
+      if (row.ownedBy === null || row.state !== null) counts.add('stored', '', -1);
     },
     overAge(now, rule, limit) {
-      // The index serves a choice that few make, so it is made when the choice is first acted on.
       if (!rule.useCompletedTime) sql(createdIndex(session)).run();
       const base = baseOf(rule);
       const other = sql(`${select} where d.keep_ms is null and d.${base} < ? order by d.${base}, d.seq ${limited}`);
@@ -70,45 +81,8 @@ export function createFinished(session: Session, live: Live, dropLines: (row: Ro
       const other = sql(`select count(*) from ${table} where keep_ms is null and ${baseOf(rule)} < ?`);
       return (countOverOwnAge.get(now)![0] as number) + (other.get(now - rule.retentionMs)![0] as number);
     },
-    overCount: (limit) => oldestFirst(rowsIn(bySeqs.all(JSON.stringify(countRules.over(limit))))).slice(0, limit),
     oldestFinished: (limit) =>
       oldestFirst([...rowsIn(oldestOwn.all(limit)), ...rowsIn(oldestOther.all(limit))]).slice(0, limit),
     storedTotal: () => counts.read('stored'),
   };
-}
-
-function createdIndex({ names }: Session): string {
-  const name = names('done_created');
-  return `create index if not exists ${name} on ${names('done')} (created_at, seq) where keep_ms is null`;
-}
-
-/** Rows beyond the newest n of their type and state. Only groups in which a row has such a rule are looked at. */
-function createCountRules({ names, sql }: Session): { over(limit: number): number[] } {
-  const table = names('done');
-  const nextGroup = sql(
-    `select type, state from ${table} where keep_count is not null and (type, state) >= (?, ? + 1) ` +
-      'order by type, state limit 1',
-  );
-  const least = sql(`select min(keep_count) from ${table} where keep_count is not null and type = ? and state = ?`);
-  const size = sql(`select count(*) from ${table} where type = ? and state = ?`);
-  const beyond = sql(
-    'select seq from (select seq, completed_at, keep_count, row_number() over (order by completed_at desc, seq desc) ' +
-      `as rank from ${table} where type = ? and state = ?) ` +
-      `where keep_count is not null and rank > keep_count order by completed_at, seq ${limited}`,
-  );
-  return {
-    over(limit) {
-      const seqs: number[] = [];
-      for (let group = nextGroup.get('', -1); group; group = nextGroup.get(...group)) {
-        const smallestRule = least.get(...group)![0] as number;
-        if ((size.get(...group)![0] as number) <= smallestRule) continue;
-        for (const [seq] of beyond.all(...group, limit)) seqs.push(seq as number);
-      }
-      return seqs;
-    },
-  };
-}
-
-function oldestFirst(rows: Row[]): Row[] {
-  return rows.sort((a, b) => a.completedAt! - b.completedAt! || a.seq - b.seq);
 }

@@ -107,7 +107,7 @@ export function createLive(session: Session): Live {
     add(row) {
       const known = session.know(row, policies.use(row.policy));
       known.fresh = true;
-      counts.add('stored', '', 1);
+      if (row.ownedBy === null) counts.add('stored', '', 1);
       write(known);
     },
     save(row) {

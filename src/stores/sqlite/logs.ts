@@ -3,7 +3,7 @@ import { LastoutError } from '../../core/errors.js';
 import type { EventRecord, LogLine } from '../../core/store.js';
 import { eventsIn, type Run } from '../local/runs.js';
 import { bounds, type Row, type Tables } from '../local/tables.js';
-import { leavingNumber, leavingOf } from './rows.js';
+import { leavingNumber, leavingOf, removedNumber, removedOf, whyNumber, whyOf } from './rows.js';
 import type { Session, StepPart } from './session.js';
 
 /** Trimming touches other pages than adding does, so it is done for several records at once. */
@@ -103,8 +103,9 @@ export function createLineLog({ names, sql }: Session): LineLog {
 
 export function createTombstones({ names, sql }: Session): Pick<Tables, 'tombstone' | 'addTombstone'> & StepPart {
   const table = names('tombs');
-  const select = sql(`select id, at, type, print, epoch, "left" from ${table} where id = ?`);
-  const insert = sql(`insert or replace into ${table} (id, at, type, print, epoch, "left") values (?, ?, ?, ?, ?, ?)`);
+  const columns = 'id, at, why, type, queue, state, print, epoch, "left"';
+  const select = sql(`select ${columns} from ${table} where id = ?`);
+  const insert = sql(`insert or replace into ${table} (${columns}) values (?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   const trim = sql(`delete from ${table} where no <= (select max(no) from ${table}) - ?`);
   let added = false;
 
@@ -115,11 +116,21 @@ export function createTombstones({ names, sql }: Session): Pick<Tables, 'tombsto
     tombstone(wanted) {
       const found = select.get(wanted);
       if (!found) return undefined;
-      const [id, at, type, print, epoch, left] = found as [string, number, string, string, number, number | null];
-      return { id, at, type, print, epoch, left: leavingOf(left) };
+      const [id, at, why, type, queue, state, print, epoch, left] = found;
+      return {
+        id: id as string,
+        at: at as number,
+        why: whyOf(why!),
+        type: type as string,
+        queue: queue as string,
+        state: removedOf(state!),
+        print: print as string,
+        epoch: epoch as number,
+        left: leavingOf(left),
+      };
     },
-    addTombstone({ id, at, type, print, epoch, left }) {
-      insert.run(id, at, type, print, epoch, leavingNumber(left));
+    addTombstone({ id, at, why, type, queue, state, print, epoch, left }) {
+      insert.run(id, at, whyNumber(why), type, queue, removedNumber(state), print, epoch, leavingNumber(left));
       added = true;
     },
     flush() {

@@ -3,12 +3,16 @@
  * column costs time at each read and write, and a plain job has none of it.
  */
 import type { LeavingKind } from '../../core/ending.js';
-import type { FinishedState } from '../../core/job.js';
+import type { FinishedState, State } from '../../core/job.js';
+import { policyOf } from '../../core/policy.js';
+import type { RemovedWhy } from '../../core/store.js';
 import { Place, type Row } from '../local/tables.js';
 import type { Value, Values } from './driver.js';
 
 /** As they are stored: the position is the number. Add at the end only. */
 const stateNumbers: readonly FinishedState[] = ['completed', 'failed', 'cancelled', 'expired'];
+const removedNumbers: readonly State[] = [...stateNumbers, 'pending', 'processing'];
+const whyNumbers: readonly RemovedWhy[] = ['age', 'count', 'cap', 'removed'];
 const leavingNumbers: readonly LeavingKind[] = [
   'complete',
   'retry',
@@ -21,6 +25,12 @@ const leavingNumbers: readonly LeavingKind[] = [
 ];
 
 export const stateNumber = (state: FinishedState): number => stateNumbers.indexOf(state);
+export const stateOf = (value: Value): FinishedState => stateNumbers[value as number]!;
+/** Of a tombstone, whose job may have been live. */
+export const removedNumber = (state: State): number => removedNumbers.indexOf(state);
+export const removedOf = (value: Value): State => removedNumbers[value as number]!;
+export const whyNumber = (why: RemovedWhy): number => whyNumbers.indexOf(why);
+export const whyOf = (value: Value): RemovedWhy => whyNumbers[value as number]!;
 export const leavingNumber = (left: LeavingKind | null): number | null =>
   left === null ? null : leavingNumbers.indexOf(left);
 export const leavingOf = (value: Value | undefined): LeavingKind | null =>
@@ -70,6 +80,9 @@ type Rest = {
     | 'exclusiveKey'
     | 'metadata'
     | 'retryOf'
+    | 'ownedBy'
+    | 'heldUntil'
+    | 'heldReason'
     | 'print'
     | 'expiresAt'
     | 'startedAt'
@@ -92,6 +105,9 @@ const nullable = [
   'exclusiveKey',
   'metadata',
   'retryOf',
+  'ownedBy',
+  'heldUntil',
+  'heldReason',
   'print',
   'expiresAt',
   'cancelAt',
@@ -121,6 +137,8 @@ function isBare(row: Row, finished: boolean): boolean {
     row.exclusiveKey === null &&
     row.metadata === null &&
     row.retryOf === null &&
+    row.ownedBy === null &&
+    row.heldUntil === null &&
     row.print === null &&
     row.expiresAt === null &&
     row.cancelAt === null &&
@@ -151,15 +169,21 @@ export function liveRow(values: Values, policy: string): Row {
 export function doneRow(values: Values, policy: string): Row {
   // biome-ignore format: one value for each column
   const row = rowOf(values[0], values[1], values[2], values[3], values[4], values[5], values[6], values[7], policy, values[9], values[10], values[11], values[12], values[13], Place.claimed);
-  row.state = stateNumbers[values[14] as number]!;
+  row.state = stateOf(values[14]!);
   row.completedAt = values[15] as number;
   row.startedAt = values[16] as number | null;
   row.attempts = values[17] as number;
   row.epoch = values[18] as number;
   row.left = leavingOf(values[19]);
   row.result = values[20] as string | null;
-  row.keepMs = keepMsOf(values[21] as number | null);
-  row.keepCount = values[22] as number | null;
+  if (values[21] === keptByHold) {
+    const keep = policyOf(policy).keep[row.state];
+    row.keepMs = keep?.ageMs;
+    row.keepCount = keep?.count ?? null;
+  } else {
+    row.keepMs = keepMsOf(values[21] as number | null);
+    row.keepCount = values[22] as number | null;
+  }
   return row;
 }
 
@@ -190,6 +214,7 @@ export function rowOf(
     policy,
     input: input as string,
     retryOf: rest.retryOf ?? null,
+    ownedBy: rest.ownedBy ?? null,
     print: rest.print ?? null,
     place: place as Place,
     priority: priority as number,
@@ -207,6 +232,8 @@ export function rowOf(
     progress: rest.progress ?? null,
     memo: rest.memo ?? null,
     error: rest.error ?? null,
+    heldUntil: rest.heldUntil ?? null,
+    heldReason: rest.heldReason ?? null,
     state: null,
     completedAt: null,
     result: null,
@@ -217,19 +244,29 @@ export function rowOf(
 
 /** Stored: null follows the cleanup policy, −1 is for ever. */
 const keptForEver = -1;
+/** On the shelf of held jobs: the rules stand in the policy, and no order of retention has the row. */
+const keptByHold = -2;
+/** Rows of `done` that are not on it. */
+export const notHeld = 'ifnull(keep_ms, 0) > -2';
 
 function keepMsOf(stored: number | null): number | null | undefined {
   if (stored === null) return undefined;
   return stored === keptForEver ? null : stored;
 }
 
-export function keepValue({ keepMs }: Row): number | null {
+export function keepValue({ keepMs, heldUntil }: Row): number | null {
+  if (heldUntil !== null) return keptByHold;
   return keepMs === null ? keptForEver : (keepMs ?? null);
 }
 
 /** When a job with an age rule of its own goes. */
-export function goAtOf({ keepMs, completedAt }: Row): number | null {
-  return typeof keepMs === 'number' ? completedAt! + keepMs : null;
+export function goAtOf({ keepMs, completedAt, heldUntil }: Row): number | null {
+  return typeof keepMs === 'number' && heldUntil === null ? completedAt! + keepMs : null;
+}
+
+/** keep_ms, keep_count, go_at. */
+export function keepValues(row: Row): Value[] {
+  return [keepValue(row), row.heldUntil === null ? row.keepCount : null, goAtOf(row)];
 }
 
 /** The parameters of `finishColumns`. */
@@ -246,8 +283,6 @@ export function finishValues(row: Row): Value[] {
     row.epoch,
     leavingNumber(row.left),
     row.result,
-    keepValue(row),
-    row.keepCount,
-    goAtOf(row),
+    ...keepValues(row),
   ];
 }

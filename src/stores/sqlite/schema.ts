@@ -16,7 +16,8 @@ export function namesOf(namespace: string): Names {
 /**
  * A row of `jobs` is written once and stays until its job goes for good; a plain job is never written again. `pending` has
  * the jobs that wait, `done` what became of those that have ended, and a live job is one that is not in `done`. `ended`
- * says the same, but only of jobs that are looked for by subject or key.
+ * says the same, but only of jobs that are looked for by subject or key. `owned` has a row for each job that another one
+ * owns (`due_at`: pending, of the library's queue and not held), `holds` for each job that is held.
  */
 const first = (n: Names): string => `
   create table ${n('jobs')} (
@@ -58,7 +59,7 @@ const first = (n: Names): string => `
   ) strict;
   create index ${n('done_type')} on ${n('done')} (type, state, seq);
   create index ${n('done_age')} on ${n('done')} (completed_at, seq) where keep_ms is null;
-  create index ${n('done_kept')} on ${n('done')} (completed_at, seq) where keep_ms is not null;
+  create index ${n('done_kept')} on ${n('done')} (completed_at, seq) where keep_ms >= -1;
   create index ${n('done_go')} on ${n('done')} (go_at, seq) where go_at is not null;
   create index ${n('done_count')} on ${n('done')} (type, state, keep_count) where keep_count is not null;
 
@@ -71,9 +72,25 @@ const first = (n: Names): string => `
     primary key (seq, no)
   ) strict, without rowid;
   create table ${n('tombs')} (
-    no integer primary key, id text not null unique, at integer not null, type text not null, print text not null,
-    epoch integer not null, "left" integer
+    no integer primary key, id text not null unique, at integer not null, why integer not null, type text not null,
+    queue text not null, state integer not null, print text not null, epoch integer not null, "left" integer
   ) strict;
+
+  create table ${n('owned')} (
+    seq integer primary key, owner text not null, ended integer not null default 0, due_at integer
+  ) strict;
+  create index ${n('owned_owner')} on ${n('owned')} (owner, ended, seq);
+  create index ${n('owned_due')} on ${n('owned')} (due_at, seq) where due_at is not null;
+  create table ${n('holds')} (seq integer primary key, until integer not null) strict;
+  create index ${n('holds_until')} on ${n('holds')} (until, seq);
+  create table ${n('term')} (
+    one integer primary key, no integer not null, holder text not null, until integer not null, noted integer not null
+  ) strict;
+  create table ${n('ledger')} (no integer primary key, body text not null) strict;
+  create table ${n('cards')} (
+    owner text primary key, card text not null, due_at integer not null
+  ) strict, without rowid;
+
   create table ${n('queues')} (name text primary key) strict, without rowid;
   create table ${n('limits')} (
     queue text primary key, max_pending integer, concurrency integer, rate_max integer, rate_per_ms integer, starts text

@@ -20,7 +20,7 @@ export interface Condition {
 /** Rows with their row of `jobs` as j, in the order of a column. */
 export interface Source {
   readonly from: string;
-  readonly seq: 'j.seq' | 'p.seq' | 'd.seq';
+  readonly seq: 'j.seq' | 'p.seq' | 'd.seq' | 'o.seq';
   /** What is read. */
   readonly lead: readonly Condition[];
   /** What is asked of each row. */
@@ -41,6 +41,7 @@ export function createSources(session: Session, lists: Lists): (filter: JobFilte
   const { names, sql } = session;
   const jobs = `${names('jobs')} j`;
   const waiting = `${names('pending')} p indexed by ${names('pending_type')} cross join ${jobs} on j.seq = p.seq`;
+  const owned = `${names('owned')} o cross join ${jobs} on j.seq = o.seq`;
   const finished = `${names('done')} d cross join ${jobs} on j.seq = d.seq`;
   const waitingTypes = typesIn(
     sql(
@@ -53,6 +54,15 @@ export function createSources(session: Session, lists: Lists): (filter: JobFilte
   const stands = [Place.ready, Place.later, Place.behind].map((place) => `not exists (${standsAt(session, place)})`);
   const claimed: Condition = { text: [`not ${ended}`, ...stands].join(' and '), values: [] };
 
+  const isOwnedBy = `exists (select 1 from ${names('owned')} o where o.seq = j.seq and o.owner = ?)`;
+
+  /** What the filter says beside what is settled and the states. */
+  function checksOf(filter: JobFilter, settled: readonly (keyof JobFilter)[]): Condition[] {
+    const conditions = plainChecks(filter, settled);
+    if (filter.ownedBy !== null && !settled.includes('ownedBy'))
+      conditions.push({ text: isOwnedBy, values: [filter.ownedBy] });
+    return conditions;
+  }
   /** Whether a row is live, or ended in one of the states. */
   function inStates(live: boolean, states: readonly FinishedState[]): Condition[] {
     if (live && states.length === finishedStates.length) return [];
@@ -106,12 +116,13 @@ export function createSources(session: Session, lists: Lists): (filter: JobFilte
     if (filter.ids !== null) return one([oneOf('j.id', filter.ids)], ['ids']);
     const marked = markedBy(filter);
     if (marked) {
-      return marked.flatMap(({ before, after, settled }) =>
+      return marked.flatMap(({ of, before, after, settled }) =>
         [0, 1]
           .filter((ended) => (ended === 0 ? isLive : states.length > 0))
           .map((ended): Source => {
             const checks = [...inStates(ended === 0, ended === 0 ? [] : states), ...checksOf(filter, settled)];
-            return { from: jobs, seq: 'j.seq', lead: [before, equal('j.ended', ended), ...after], checks };
+            const lead = [before, equal(`${of}.ended`, ended), ...after];
+            return { from: of === 'o' ? owned : jobs, seq: `${of}.seq`, lead, checks };
           }),
       );
     }
@@ -124,19 +135,21 @@ export function createSources(session: Session, lists: Lists): (filter: JobFilte
 }
 
 interface Marked {
+  readonly of: 'j' | 'o';
   readonly before: Condition;
   readonly after: readonly Condition[];
   readonly settled: readonly (keyof JobFilter)[];
 }
 
-/** By subject or key, which few jobs share; null: by neither. */
-function markedBy({ subject, key, types }: JobFilter): Marked[] | null {
-  if (subject !== null) return [{ before: equal('j.subject', subject), after: [], settled: ['subject'] }];
+/** By owner, subject or key, which few jobs share; null: by none of them. */
+function markedBy({ ownedBy, subject, key, types }: JobFilter): Marked[] | null {
+  if (ownedBy !== null) return [{ of: 'o', before: equal('o.owner', ownedBy), after: [], settled: ['ownedBy'] }];
+  if (subject !== null) return [{ of: 'j', before: equal('j.subject', subject), after: [], settled: ['subject'] }];
   if (key === null) return null;
   const before = equal('j.key', key);
-  if (types === null || types.length > typesMax.asked) return [{ before, after: [], settled: ['key'] }];
+  if (types === null || types.length > typesMax.asked) return [{ of: 'j', before, after: [], settled: ['key'] }];
   const settled = ['key', 'types'] as const;
-  return [...new Set(types)].map((type) => ({ before, after: [equal('j.type', type)], settled }));
+  return [...new Set(types)].map((type) => ({ of: 'j', before, after: [equal('j.type', type)], settled }));
 }
 
 /** One seek per type; null where there are too many. */
@@ -161,8 +174,8 @@ export function liveStates({ states }: JobFilter): 'all' | 'some' | 'none' {
   return states.includes('processing') || states.includes('expired') ? 'some' : 'none';
 }
 
-/** What the filter says beside what is settled and the states. */
-function checksOf(filter: JobFilter, settled: readonly (keyof JobFilter)[]): Condition[] {
+/** What is asked of the columns of a job. */
+function plainChecks(filter: JobFilter, settled: readonly (keyof JobFilter)[]): Condition[] {
   const { ids, types, queues, subject, key, source, before, after } = filter;
   const conditions: Condition[] = [];
   if (ids !== null && !settled.includes('ids')) conditions.push(oneOf('j.id', ids));

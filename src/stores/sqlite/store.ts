@@ -160,6 +160,9 @@ function engineOf(
         throw translate(error, where);
       }
     },
+    swept(more) {
+      if (!closed) connection.setCleaning(more);
+    },
     check: () => warningsOf(connection),
     async close() {
       if (closed) return;

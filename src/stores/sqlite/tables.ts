@@ -12,10 +12,12 @@ import { createLimits } from './limits.js';
 import { createLive } from './live.js';
 import { createEventLog, createLineLog, createTombstones } from './logs.js';
 import { createMatches } from './matches.js';
+import { createHolds, createOwned } from './owned.js';
 import { createPending, type Pending } from './pending.js';
 import { createScan } from './scan.js';
 import { namesOf } from './schema.js';
 import { createSession, type Session, type StepPart } from './session.js';
+import { createCards, createTerm, createTotals } from './term.js';
 
 export interface SqliteTables extends Tables {
   /** A step begins: what the last one knew is forgotten. */
@@ -41,6 +43,8 @@ export function createTables(db: SqliteDatabase, namespace: string): SqliteTable
   const limits = createLimits(session);
   const quiet = createQuiet(session, pending, pauses, limits);
   const finished = createFinished(session, live, (row) => lineLog.drop(row));
+  const owned = createOwned(session);
+  const holds = createHolds(session, (seqs) => [...live.many(seqs), ...finished.many(seqs)]);
   const { scan } = createScan(session, {
     live: (seqs) => live.many(seqs),
     finished: (seqs) => finished.many(seqs),
@@ -56,6 +60,7 @@ export function createTables(db: SqliteDatabase, namespace: string): SqliteTable
     ids,
     lineLog,
     tombstones,
+    owned,
     { begin: forgetLimits },
     ...session.parts,
   ];
@@ -71,6 +76,9 @@ export function createTables(db: SqliteDatabase, namespace: string): SqliteTable
     ...createDueCount(session),
     ...createTally(session),
     ...createEventLog(session),
+    ...createTerm(session),
+    ...createCards(session),
+    ...createTotals(session),
     limits: () => (stepLimits ??= limits.limits()),
     setLimits(queue, wanted) {
       limits.setLimits(queue, wanted);
@@ -88,6 +96,35 @@ export function createTables(db: SqliteDatabase, namespace: string): SqliteTable
       live.save(row);
       held.changed(row);
     },
+    put(row, place) {
+      pending.put(row, place);
+      if (row.ownedBy !== null) owned.follow(row);
+    },
+    take(row) {
+      pending.take(row);
+      if (row.ownedBy !== null) owned.follow(row);
+    },
+    finish(row) {
+      finished.finish(row);
+      if (row.ownedBy !== null) owned.ended(row);
+    },
+    drop(row) {
+      finished.drop(row);
+      if (row.ownedBy !== null) owned.drop(row);
+      if (row.heldUntil !== null) holds.drop(row);
+    },
+    hold(row) {
+      if (row.state === null) {
+        live.save(row);
+        held.changed(row);
+        if (row.ownedBy !== null) owned.follow(row);
+      }
+      holds.write(row);
+    },
+    heldPast: (now, limit) => holds.heldPast(now, limit),
+    owning: (known) => owned.owning(known),
+    ownedCount: (id) => owned.ownedCount(id),
+    dueThings: (now, limit) => owned.dueThings(now, limit),
     addClaim(record, rows) {
       claims.addClaim(record, rows);
       held.remember(record.epoch, rows);

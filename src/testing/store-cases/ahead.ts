@@ -79,7 +79,7 @@ export const aheadCases = [
   }),
   storeCase('extend: a job ahead that is told to have begun is charged when it lapses', async (bench) => {
     const { id, epoch, owner } = await claimAhead(bench);
-    await bench.store.extend({ owner, leaseMs, claims: [{ epoch, ids: ['now', id], started: [id] }] });
+    await bench.store.extend({ owner, leaseMs, claims: [{ epoch, ids: ['now', id], started: [id] }], card: null });
     assert.equal((await bench.job(id)).attempts, 1);
     await bench.lapse();
     assert.equal((await bench.job(id)).stalls, 1);

@@ -21,6 +21,7 @@ import type {
   Store,
   StoredJob,
   Swept,
+  SweepRequest,
 } from '../../core/store.js';
 import type { StoreCase, StoreHarness } from './harness.js';
 
@@ -55,6 +56,8 @@ export function newJob({ delay = 0, given = false, policy = {}, ...sketch }: Job
     metadata: null,
     policy: JSON.stringify({ backoff: null, timeoutMs: null, keep: {}, ...policy } satisfies StoredPolicy),
     input: '{"to":"ann"}',
+    ownedBy: null,
+    under: null,
     ...sketch,
   };
   return given ? { ...job, print: printIn(job) } : job;
@@ -71,6 +74,29 @@ export function claim(store: Store, request: Partial<ClaimRequest> = {}): Promis
     maxStalls: 3,
     ...request,
   });
+}
+
+/** One call of a whole cleanup, without a term unless one is given. */
+export function sweepOnce(
+  store: Store,
+  { limit = 500, term = null, entry = null, ...policy }: Partial<SweepRequest & CleanupPolicy> = {},
+): Promise<Swept> {
+  return store.sweep({ limit, cleanup: cleanupOf(policy), term, entry });
+}
+
+/** Inserts and completes one job after another, a millisecond apart; their ids, oldest first. */
+export async function completed(
+  { add, take, settle, advance }: Bench,
+  n: number,
+  sketch: JobSketch = {},
+): Promise<string[]> {
+  const ids: string[] = [];
+  for (let i = 0; i < n; i++) {
+    ids.push(await add(sketch));
+    await settle(await take({ types: [sketch.type ?? 'mail'] }), ending.complete());
+    advance(1);
+  }
+  return ids;
 }
 
 export const ending = {
@@ -132,6 +158,9 @@ export interface Bench extends Pick<StoreHarness, 'store' | 'advance' | 'now' | 
   move(ids: readonly string[], move: Move, dryRun?: boolean): Promise<Moved['items']>;
   cancel(id: string, how?: { force?: boolean; reason?: string }): Promise<MoveOutcome>;
   remove(id: string, force?: boolean): Promise<MoveOutcome>;
+  /** Until an instant, or for ever. */
+  hold(id: string, until?: number, reason?: string): Promise<MoveOutcome>;
+  unhold(id: string): Promise<MoveOutcome>;
   reschedule(id: string, delay: number | null, priority?: number): Promise<MoveOutcome>;
   tally(queue?: string): Promise<QueueTally>;
   /** What happens from here on, read step by step through the cursor. */
@@ -189,7 +218,7 @@ function claiming(
   store: Store,
   advance: (ms: number) => void,
 ): Pick<Bench, 'claimIds' | 'take' | 'settle' | 'note' | 'lapse' | 'tend' | 'cleanUp'> {
-  const tend = (): Promise<Swept> => store.sweep({ limit: 500, cleanup: null });
+  const tend = (): Promise<Swept> => store.sweep({ limit: 500, cleanup: null, term: null, entry: null });
   return {
     claimIds: async (request) => (await claim(store, request)).jobs.map(({ id }) => id),
     async take(request) {
@@ -219,7 +248,7 @@ function claiming(
     async cleanUp(policy) {
       const sum = { age: 0, count: 0, cap: 0 };
       for (let more = true; more; ) {
-        const swept = await store.sweep({ limit: 500, cleanup: cleanupOf(policy) });
+        const swept = await store.sweep({ limit: 500, cleanup: cleanupOf(policy), term: null, entry: null });
         for (const kind of ['age', 'count', 'cap'] as const) sum[kind] += swept.removedBy[kind];
         more = swept.more;
       }
@@ -291,7 +320,7 @@ const noTally: Omit<QueueTally, 'queue'> = {
   full: false,
 };
 
-function moving(store: Store): Pick<Bench, 'move' | 'cancel' | 'remove' | 'reschedule'> {
+function moving(store: Store): Pick<Bench, 'move' | 'cancel' | 'remove' | 'hold' | 'unhold' | 'reschedule'> {
   const move: Bench['move'] = async (ids, how, dryRun = false) =>
     (await store.move({ filter: filterOf({ ids }), move: how, dryRun, cursor: null, limit: 100 })).items;
   async function one(id: string, how: Move): Promise<MoveOutcome> {
@@ -306,6 +335,8 @@ function moving(store: Store): Pick<Bench, 'move' | 'cancel' | 'remove' | 'resch
     move,
     cancel: (id, { force = false, reason = 'stop' } = {}) => one(id, { kind: 'cancel', reason, force }),
     remove: (id, force = false) => one(id, { kind: 'remove', force }),
+    hold: (id, until, reason = 'wait') => one(id, { kind: 'hold', reason, until: until ?? null }),
+    unhold: (id) => one(id, { kind: 'unhold' }),
     reschedule: (id, delay, priority) =>
       one(id, { kind: 'reschedule', when: delay === null ? null : { inMs: delay }, priority: priority ?? null }),
   };

@@ -57,6 +57,7 @@ export const codedCases = [
       owner,
       leaseMs: 30_000,
       claims: [{ epoch, ids: [id], started: [] }],
+      card: null,
     });
     assert.deepEqual(cancelled, [{ id, reason: coded('reason') }]);
   }),

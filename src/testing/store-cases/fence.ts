@@ -101,6 +101,7 @@ const staleCases = Object.entries(stale).flatMap(([how, prepare]) => [
       owner,
       leaseMs: 99_000,
       claims: [{ epoch, ids: [id], started: [id] }],
+      card: null,
     });
     assert.deepEqual({ lost, cancelled }, { lost: [id], cancelled: [] });
     assert.deepEqual((await bench.exists(id)) ? await bench.job(id) : null, before);

@@ -1,5 +1,6 @@
 /** The rules a store must keep: one case each, for any engine, in any test runner. */
 import { aheadCases } from './ahead.js';
+import { auditCases } from './audit.js';
 import { claimCases } from './claim.js';
 import { codedCases } from './coded.js';
 import { deduplicateCases } from './deduplicate.js';
@@ -9,12 +10,15 @@ import { exclusiveCases } from './exclusive.js';
 import { fenceCases } from './fence.js';
 import { fullCases } from './full.js';
 import type { StoreCase } from './harness.js';
+import { holdCases } from './hold.js';
 import { insertCases } from './insert.js';
 import { lapseCases } from './lapse.js';
 import { limitCases } from './limits.js';
 import { moveCases } from './move.js';
 import { noteCases } from './note.js';
+import { ownCases } from './own.js';
 import { pauseCases } from './pause.js';
+import { planCases } from './plan.js';
 import { printCases } from './print.js';
 import { readCases } from './read.js';
 import { settleCases } from './settle.js';
@@ -22,8 +26,10 @@ import { slotCases } from './slot.js';
 import { successorCases } from './successors.js';
 import { sweepCases } from './sweep.js';
 import { tallyCases } from './tally.js';
+import { termCases } from './term.js';
 import { transactionCases } from './transaction.js';
 import { unknownCases } from './unknown.js';
+import { whyCases } from './why.js';
 
 export type { StoreCase, StoreHarness } from './harness.js';
 
@@ -49,6 +55,12 @@ export const storeCases: readonly StoreCase[] = [
   ...fullCases,
   ...eventCases,
   ...noteCases,
+  ...ownCases,
+  ...holdCases,
+  ...planCases,
+  ...termCases,
+  ...auditCases,
+  ...whyCases,
   ...codedCases,
   ...transactionCases,
   ...unknownCases,

@@ -108,7 +108,7 @@ export const lapseCases = [
     const id = await add();
     const { epoch, owner } = await take();
     advance(leaseMs - 1);
-    const extended = await store.extend({ owner, leaseMs, claims: [{ epoch, ids: [id], started: [] }] });
+    const extended = await store.extend({ owner, leaseMs, claims: [{ epoch, ids: [id], started: [] }], card: null });
     assert.deepEqual(extended, { lost: [], cancelled: [] });
     assert.equal((await job(id)).dueAt, now() + leaseMs);
     advance(leaseMs - 1);
@@ -120,7 +120,7 @@ export const lapseCases = [
     await cancel('b', { reason: 'trip deleted' });
     const { epoch } = await job('a');
     const claims = [{ epoch, ids: ['a', 'b'], started: [] }];
-    assert.deepEqual(await store.extend({ owner: 'worker-1', leaseMs, claims }), {
+    assert.deepEqual(await store.extend({ owner: 'worker-1', leaseMs, claims, card: null }), {
       lost: [],
       cancelled: [{ id: 'b', reason: 'trip deleted' }],
     });
@@ -132,7 +132,7 @@ export const lapseCases = [
     const second = await take();
     await remove(first.id, true);
     const claims = [first, second].map(({ id, epoch }) => ({ epoch, ids: [id], started: [] }));
-    assert.deepEqual((await store.extend({ owner: 'worker-1', leaseMs, claims })).lost, [first.id]);
+    assert.deepEqual((await store.extend({ owner: 'worker-1', leaseMs, claims, card: null })).lost, [first.id]);
   }),
   storeCase(
     'extend: a settled job is lost to its claim, the others are not',
@@ -142,7 +142,7 @@ export const lapseCases = [
       const { epoch } = await job('a');
       await settle({ id: 'a', epoch, owner: 'worker-1' }, ending.complete());
       const claims = [{ epoch, ids: ['a', 'b'], started: [] }];
-      assert.deepEqual((await store.extend({ owner: 'worker-1', leaseMs, claims })).lost, ['a']);
+      assert.deepEqual((await store.extend({ owner: 'worker-1', leaseMs, claims, card: null })).lost, ['a']);
     },
   ),
 ];

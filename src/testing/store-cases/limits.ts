@@ -79,7 +79,7 @@ const concurrencyCases = [
     await bench.insert({}, {});
     const { id, epoch, owner } = await bench.take();
     bench.advance(leaseMs - 1);
-    await bench.store.extend({ owner, leaseMs, claims: [{ epoch, ids: [id], started: [] }] });
+    await bench.store.extend({ owner, leaseMs, claims: [{ epoch, ids: [id], started: [] }], card: null });
     bench.advance(leaseMs - 1);
     assert.deepEqual(await bench.claimIds({ owner: 'worker-2' }), []);
   }),

@@ -1,7 +1,7 @@
 /** What a settlement carries besides its ending: the job's memo, and jobs that are inserted in the same step. */
 import assert from 'node:assert/strict';
 import type { SettleAnswer, Settlement } from '../../core/store.js';
-import { type Bench, cleanupOf, claim, ending, type Hold, newJob, storeCase } from './bench.js';
+import { type Bench, cleanupOf, claim, ending, filterOf, type Hold, newJob, storeCase } from './bench.js';
 
 type Extra = Pick<Settlement, 'memo' | 'then'>;
 
@@ -201,9 +201,8 @@ export const successorCases = [
   storeCase('move: without the system, jobs of queue lastout are not touched', async (bench) => {
     const system = await bench.add({ queue: 'lastout' });
     const own = await bench.add();
-    const filter = { ids: null, states: null, types: null, queues: null, subject: null, key: null, source: null };
     const { items } = await bench.store.move({
-      filter: { ...filter, before: null, after: null, system: false },
+      filter: filterOf({ system: false }),
       move: { kind: 'cancel', reason: 'stop', force: false },
       dryRun: false,
       cursor: null,

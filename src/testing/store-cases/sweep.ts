@@ -1,18 +1,7 @@
 /** Sweep: ttl, and retention by age, by count and by the cap. */
 import assert from 'node:assert/strict';
 import type { FinishedState } from '../../core/job.js';
-import { type Bench, cleanupOf, ending, type JobSketch, storeCase } from './bench.js';
-
-/** Inserts and completes one job after another, a millisecond apart; their ids, oldest first. */
-async function completed({ add, take, settle, advance }: Bench, n: number, sketch: JobSketch = {}): Promise<string[]> {
-  const ids: string[] = [];
-  for (let i = 0; i < n; i++) {
-    ids.push(await add(sketch));
-    await settle(await take({ types: [sketch.type ?? 'mail'] }), ending.complete());
-    advance(1);
-  }
-  return ids;
-}
+import { type Bench, cleanupOf, completed, ending, type JobSketch, storeCase, sweepOnce } from './bench.js';
 
 const finish: { readonly [S in FinishedState]: (bench: Bench) => Promise<string> } = {
   completed: async (bench) => (await completed(bench, 1))[0]!,
@@ -234,7 +223,7 @@ const bounded = [
   storeCase('sweep: each call is bounded and says that there is more', async (bench) => {
     await completed(bench, 5);
     bench.advance(10_000);
-    const request = { limit: 2, cleanup: cleanupOf({ jobRetentionMs: 1_000 }) };
+    const request = { limit: 2, cleanup: cleanupOf({ jobRetentionMs: 1_000 }), term: null, entry: null };
     const first = await bench.store.sweep(request);
     assert.deepEqual([first.removedBy.age, first.more], [2, true]);
     assert.equal((await bench.find()).length, 3);
@@ -242,10 +231,52 @@ const bounded = [
     for (let more = first.more; more; passes++) ({ more } = await bench.store.sweep(request));
     assert.deepEqual([await bench.find(), passes <= 4], [[], true]);
   }),
+  storeCase('sweep: the cap takes only the excess that the age rule left, whatever the limit', async (bench) => {
+    // Two of one type are past their own age, and younger than the three that the cap would take first.
+    const old = await completed(bench, 3);
+    await completed(bench, 2, { type: 'sms', policy: { keep: { completed: { ageMs: 1 } } } });
+    bench.advance(10);
+    for (let more = true; more; ) {
+      const swept = await sweepOnce(bench.store, { limit: 1, maxStoredJobs: 3 });
+      assert.equal(swept.removedBy.cap, 0);
+      more = swept.more;
+    }
+    assert.deepEqual(await bench.find(), old.toReversed());
+  }),
+  storeCase('sweep: the cap takes only the excess that the count rule left, whatever the limit', async (bench) => {
+    const old = await completed(bench, 3);
+    await completed(bench, 3, { type: 'sms', policy: { keep: { completed: { count: 1 } } } });
+    for (let more = true; more; ) {
+      const swept = await sweepOnce(bench.store, { limit: 1, maxStoredJobs: 4 });
+      assert.equal(swept.removedBy.cap, 0);
+      more = swept.more;
+    }
+    assert.deepEqual((await bench.find()).slice(1), old.toReversed());
+  }),
+  storeCase('sweep: count rules remove the same jobs, whatever the limit', async (bench) => {
+    const ids: string[] = [];
+    for (const count of [4, 1, 3, 6, 1]) {
+      const policy = { keep: { completed: { count } } };
+      ids.push(...(await completed(bench, 1, { policy })), ...(await completed(bench, 1)));
+    }
+    const sum = { count: 0 };
+    for (let more = true; more; ) {
+      const swept = await sweepOnce(bench.store, { limit: 1 });
+      sum.count += swept.removedBy.count;
+      more = swept.more;
+    }
+    // Ranks, from the newest: 9, 7, 5, 3 and 1 have the rules 4, 1, 3, 6 and 1.
+    assert.deepEqual([sum.count, await bench.find()], [4, [9, 7, 6, 5, 3, 1].map((at) => ids[at])]);
+  }),
   storeCase('sweep: a bounded cap ends with exactly the cap', async (bench) => {
     await completed(bench, 7);
     for (let more = true; more; )
-      ({ more } = await bench.store.sweep({ limit: 2, cleanup: cleanupOf({ maxStoredJobs: 3 }) }));
+      ({ more } = await bench.store.sweep({
+        limit: 2,
+        cleanup: cleanupOf({ maxStoredJobs: 3 }),
+        term: null,
+        entry: null,
+      }));
     assert.equal((await bench.find()).length, 3);
   }),
   storeCase(
@@ -262,12 +293,16 @@ const bounded = [
     },
   ),
   storeCase('sweep: nothing to do is said so', async ({ store }) => {
-    const swept = await store.sweep({ limit: 10, cleanup: cleanupOf() });
+    const swept = await store.sweep({ limit: 10, cleanup: cleanupOf(), term: null, entry: null });
     assert.deepEqual(swept, {
       examined: 0,
       lapsed: 0,
       expired: 0,
       removedBy: { age: 0, count: 0, cap: 0 },
+      owing: [],
+      dueThings: [],
+      term: null,
+      busy: false,
       more: false,
     });
   }),

@@ -12,7 +12,7 @@ async function refuses(store: Store): Promise<void> {
 }
 
 /** A rule about what happens inside; the transaction is the case's to begin and to end. */
-function inside(
+export function inside(
   name: string,
   run: (bench: Bench, begin: () => Promise<CallerTransaction>) => Promise<void>,
 ): StoreCase {

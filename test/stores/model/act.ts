@@ -138,6 +138,8 @@ export function newJob(
     metadata: rest.deduplication === 'none' ? null : '{"slot":true}',
     policy: JSON.stringify({ backoff: null, timeoutMs: null, keep: {}, ...plans[plan] }),
     input: given?.input ?? '{"n":1}',
+    ownedBy: null,
+    under: null,
   };
 }
 
@@ -242,7 +244,12 @@ export async function extend(
   leaseMs: number,
   begun: boolean,
 ): Promise<void> {
-  await extendAll(model, real, { owner, leaseMs, claims: [{ epoch, ids: [id], started: begun ? [id] : [] }] });
+  await extendAll(model, real, {
+    owner,
+    leaseMs,
+    claims: [{ epoch, ids: [id], started: begun ? [id] : [] }],
+    card: null,
+  });
 }
 
 export async function extendAll(model: Model, real: Real, wanted: ExtendRequest): Promise<void> {
@@ -250,7 +257,7 @@ export async function extendAll(model: Model, real: Real, wanted: ExtendRequest)
 }
 
 export async function sweep(model: Model, real: Real, cleanup: typeof policy | null): Promise<void> {
-  const { more: _, ...swept } = await real.harness.store.sweep({ limit: 500, cleanup });
+  const { more: _, ...swept } = await real.harness.store.sweep({ limit: 500, cleanup, term: null, entry: null });
   await lookForLapsed(model, real);
   assert.deepEqual(swept, model.sweep(cleanup));
 }

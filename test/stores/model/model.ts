@@ -559,6 +559,7 @@ export class Model {
         if (move.kind === 'cancel') return { id, outcome: this.#cancel(job, move.reason, move.force, dryRun) };
         if (move.kind === 'remove') return { id, outcome: this.#removeByHand(job, move.force, dryRun) };
         if (stateOf(job, this.now) !== 'pending') return { id, outcome: 'not_pending' };
+        if (move.kind !== 'reschedule') throw new Error(`The model does not know ${move.kind}`);
         const { when, priority } = move;
         if (!dryRun) this.#replace(job, when ? this.#instant(when) : job.dueAt, priority ?? job.priority);
         return { id, outcome: 'moved' };
@@ -626,7 +627,7 @@ export class Model {
       removedBy.cap = this.#removeAll(this.#oldestEnded().slice(0, excess));
     }
     const examined = tended.lapsed + tended.expired + removedBy.age + removedBy.count + removedBy.cap;
-    return { ...tended, removedBy, examined };
+    return { ...tended, removedBy, examined, owing: [], dueThings: [], term: null, busy: false };
   }
 
   #removeAll(jobs: readonly ModelJob[]): number {

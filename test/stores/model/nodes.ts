@@ -53,7 +53,7 @@ async function goOn(model: Model, real: Real, name: string, holds: readonly Hold
     const ids = holds.filter((hold) => hold.epoch === epoch).map(({ id }) => id);
     return { epoch, ids, started: ids };
   });
-  await extendAll(model, real, { owner, leaseMs: 50, claims });
+  await extendAll(model, real, { owner, leaseMs: 50, claims, card: null });
   for (const hold of holds.slice(0, 3)) await note(model, real, hold, 7);
   const settlements = holds.map(({ id, epoch }) => ({ id, epoch, ending }));
   const answers = await settleAll(model, real, owner, settlements);

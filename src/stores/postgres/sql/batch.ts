@@ -8,7 +8,8 @@ create type ${s}.evens as (seqs bigint[], ids text[], inputs text[], heads int[]
 
 create function ${s}.even_jobs(e ${s}.evens, p_policies int[]) returns setof ${s}.new_job language sql as $$
   select t.o::int, t.seq, t.id, false, null::text, h.type, h.queue, h.priority, h.in_ms, h.at, h.ttl_ms, h.max_attempts,
-    h.subject, null::text, null::text, 'none'::text, h.source, h.metadata, p_policies[h.policy], t.input, h.long, h.flags
+    h.subject, null::text, null::text, 'none'::text, h.source, h.metadata, p_policies[h.policy], t.input, h.long, h.flags,
+    null::text, null::bigint, null::text
   from unnest(e.seqs, e.ids, e.inputs, e.heads) with ordinality t(seq, id, input, head, o)
   cross join lateral json_populate_record(null::${s}.new_job, e.head -> (t.head - 1)) h
 $$;
@@ -137,6 +138,7 @@ create function ${s}.insert_each(
 declare
   v_crowded boolean := ${s}.is_crowded(p_now, p_inside, e, p_rest);
   v_set boolean := false;
+  v_refused jsonb;
   v_answers text[] := '{}';
   v_most bigint;
   v_stored bigint;
@@ -150,18 +152,25 @@ begin
     perform ${s}.lock_types(array(select distinct r.type from json_to_recordset(p_rest) r(type text)));
   end if;
   if p_atomic then perform ${s}.refuse_conflicts(p_rest); end if;
+  if strpos(p_rest::text, '"owned_by"') > 0 then v_refused := ${s}.tie_all(p_rest, p_atomic); end if;
   if not v_crowded then v_set := ${s}.add_all(p_step, p_now, e, p_policies); end if;
   for n in
     select x.* from (
       select coalesce(p_order[b.o], b.o) as o, b.seq, b.id, b.given, b.print, b.type, b.queue, b.priority, b.in_ms, b.at, b.ttl_ms,
-        b.max_attempts, b.subject, b.key, b.xkey, b.dedup, b.source, b.metadata, b.policy, b.input, b.long, b.flags
+        b.max_attempts, b.subject, b.key, b.xkey, b.dedup, b.source, b.metadata, b.policy, b.input, b.long, b.flags,
+        b.owned_by, b.under_epoch, b.under_owner
       from ${s}.even_jobs(e, p_policies) b where not v_set
       union all
       select r.o, p_seqs[r.o], r.id, r.given, r.print, r.type, r.queue, r.priority, r.in_ms, r.at, r.ttl_ms, r.max_attempts, r.subject,
-        r.key, r.xkey, r.dedup, r.source, r.metadata, p_policies[r.policy], r.input, r.long, r.flags
+        r.key, r.xkey, r.dedup, r.source, r.metadata, p_policies[r.policy], r.input, r.long, r.flags,
+        r.owned_by, r.under_epoch, r.under_owner
       from json_populate_recordset(null::${s}.new_job, p_rest) r
     ) x order by x.o
   loop
+    if v_refused ? n.o::text then
+      v_answers := v_answers || json_build_array(n.o - 1, v_refused ->> n.o::text, n.id, n.owned_by)::text;
+      continue;
+    end if;
     v_most := null;
     if v_crowded then
       select l.max_pending into v_most from ${s}.limits l where l.queue = n.queue;
@@ -184,6 +193,24 @@ begin
   end loop;
   if not p_inside then perform ${s}.mend_noted(p_step, p_now); end if;
   return '[' || array_to_string(v_answers, ',') || ']';
+end $$;
+
+-- Owners are stored before the call. Those that cannot be tied to theirs, by their places, each with the reason.
+create function ${s}.tie_all(p_rest json, p_atomic boolean) returns jsonb language plpgsql as $$
+declare
+  v_refused jsonb := '{}';
+  v_why text;
+  n ${s}.new_job;
+begin
+  for n in select r.* from json_populate_recordset(null::${s}.new_job, p_rest) r where r.owned_by is not null order by r.o loop
+    continue when (${s}.known_answer(n)).outcome is not null;
+    v_why := ${s}.tie(n);
+    if v_why is not null and p_atomic then
+      raise exception '%', json_build_object('code', v_why, 'index', n.o - 1) using errcode = 'LO001';
+    end if;
+    if v_why is not null then v_refused := v_refused || jsonb_build_object(n.o, v_why); end if;
+  end loop;
+  return v_refused;
 end $$;
 
 -- All or none: a given id with another input is looked for first, also within the batch.

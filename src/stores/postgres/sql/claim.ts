@@ -145,7 +145,8 @@ begin
 end $$;
 
 -- p_claims: [[epoch, "id,id,…", "place,… of those claimed ahead and begun since"], …]; see begin_jobs.
-create function ${s}.extend_v1(p_now bigint, p_owner text, p_lease_ms bigint, p_claims text)
+-- p_card: JSON of a row of workers; null leaves it as it is, and takes it away where there are no claims.
+create function ${s}.extend_v1(p_now bigint, p_owner text, p_lease_ms bigint, p_claims text, p_card text)
 returns table (id text, reason text) language plpgsql ${settings} as $$
 declare
   v_now bigint := ${now};
@@ -167,6 +168,15 @@ begin
       or not b.seq = any(c.seqs)
     order by i.o;
   end loop;
+  if p_card is not null then
+    insert into ${s}.workers as w (owner, due_at, concurrency, name, types, queues)
+    select p_owner, v_now + p_lease_ms, x.concurrency, x.name, x.types, x.queues
+    from json_populate_record(null::${s}.workers, p_card::json) x
+    on conflict (owner) do update set due_at = excluded.due_at, concurrency = excluded.concurrency, name = excluded.name,
+      types = excluded.types, queues = excluded.queues;
+  elsif p_claims = '[]' then
+    delete from ${s}.workers w where w.owner = p_owner;
+  end if;
 end $$;
 
 -- Jobs that were claimed ahead have begun: their places in the claim, or #id where the place is not known.

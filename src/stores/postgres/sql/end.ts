@@ -32,10 +32,11 @@ begin
   if v_place is null then return false; end if;
   perform ${s}.enter(j, p_state, p_at, ${s}.error_text(p_code, p_message), null);
   insert into ${s}.events
-    (step, at, name, type, queue, subject, ids, attempt, error, pending, delayed, failed, cancelled, expired)
+    (step, at, name, type, queue, subject, ids, attempt, error, pending, delayed, failed, cancelled, expired, owned)
   values (p_step, p_now, ${stateName('p_state')}, j.type, j.queue, j.subject, j.id, j.attempts,
     ${s}.told_text(p_code, p_message), -1, case when v_place = 1 then -1 end,
-    case when p_state = 1 then 1 end, case when p_state = 2 then 1 end, case when p_state = 3 then 1 end);
+    case when p_state = 1 then 1 end, case when p_state = 2 then 1 end, case when p_state = 3 then 1 end,
+    case when j.owned_by is not null then -1 end);
   return true;
 end $$;
 
@@ -82,10 +83,10 @@ begin
   if j.xkey is not null then perform ${s}.pass_turn(p_step, p_now, j.type, j.queue, j.xkey, j.seq); end if;
   perform ${s}.enter(j, p_state, p_now, p_error, p_result);
   insert into ${s}.events (step, at, name, type, queue, subject, ids, attempt, error, left_epoch,
-    processing, completed, failed, cancelled, expired)
+    processing, completed, failed, cancelled, expired, owned)
   values (p_step, p_now, ${stateName('p_state')}, j.type, j.queue, j.subject, j.id, j.attempts, p_told, c.epoch, -1,
     case when p_state = 0 then 1 end, case when p_state = 1 then 1 end, case when p_state = 2 then 1 end,
-    case when p_state = 3 then 1 end);
+    case when p_state = 3 then 1 end, case when j.owned_by is not null then -1 end);
 end $$;
 
 create function ${s}.enter(j ${s}.jobs, p_state int, p_at bigint, p_error text, p_result text) returns void
@@ -93,11 +94,14 @@ language plpgsql as $$
 declare
   v_ms bigint;
   v_count int;
+  v_held bigint;
 begin
-  select q.keep_ms[p_state + 1], q.keep_count[p_state + 1] into v_ms, v_count from ${s}.policies q where q.no = j.policy;
-  insert into ${s}.done (seq, completed_at, created_at, epoch, started_at, keep_ms, go_at, attempts, keep_count, state,
-    "left", type, result, error)
-  values (j.seq, p_at, j.created_at, j.epoch, j.started_at, v_ms, case when v_ms >= 0 then p_at + v_ms end, j.attempts,
+  -- Who holds a job locks the place that it leaves here, so that the hold is seen.
+  select q.keep_ms[p_state + 1], q.keep_count[p_state + 1], b.held_until into v_ms, v_count, v_held
+  from ${s}.jobs b left join ${s}.policies q on q.no = b.policy where b.seq = j.seq;
+  insert into ${s}.done (seq, completed_at, created_at, epoch, started_at, keep_ms, go_at, held_until, attempts, keep_count,
+    state, "left", type, result, error)
+  values (j.seq, p_at, j.created_at, j.epoch, j.started_at, v_ms, case when v_ms >= 0 then p_at + v_ms end, v_held, j.attempts,
     v_count, p_state, j."left", case when v_count is not null then j.type end, p_result, p_error);
   if j.flags > 1 or j.stalls > 0 or j.memo is not null then
     update ${s}.jobs b set over = true, again_at = null, expires_at = j.expires_at, stalls = j.stalls, memo = j.memo
@@ -160,6 +164,6 @@ begin
 end $$;
 `;
 
-function stateName(number: string): string {
+export function stateName(number: string): string {
   return `(array[${states.map((state) => `'${state}'`).join(', ')}])[${number} + 1]`;
 }

@@ -13,7 +13,7 @@ export const find = (s: string): string => `
 create type ${s}.holder as (epoch bigint, due_at bigint, at bigint, waiting boolean);
 -- All fields must hold; null: any. Lists mean "one of".
 create type ${s}.filter as (
-  ids text[], states text[], types text[], queues text[], subject text, key text, source text, before bigint, after bigint,
+  ids text[], states text[], types text[], queues text[], subject text, key text, source text, owned_by text, before bigint, after bigint,
   system boolean
 );
 create type ${s}.found as (seqs bigint[], next bigint);
@@ -41,8 +41,8 @@ begin
         then ${s}.error_text('EXPIRED', ${s}.expiry(j)) else j.error end,
       coalesce(d.attempts, j.attempts + case when h.epoch is not null and not h.waiting then 1 else 0 end),
       j.max_attempts, j.stalls, j.subject, j.key, j.xkey, j.source, j.metadata,
-      (select q.body from ${s}.policies q where q.no = j.policy), j.progress, j.memo, j.retry_of, j.cancel_at, j.cancel_reason,
-      j.created_at, j.due_at,
+      (select q.body from ${s}.policies q where q.no = j.policy), j.progress, j.memo, j.retry_of, j.owned_by, j.cancel_at, j.cancel_reason,
+      j.held_until, j.held_reason, j.created_at, j.due_at,
       case when d.seq is not null then d.started_at else coalesce(j.started_at, case when not h.waiting then h.at end) end,
       case when d.seq is not null then d.completed_at when h.epoch is null and j.expires_at <= p_now then j.expires_at end,
       j.expires_at,
@@ -72,6 +72,9 @@ begin
   elsif f.subject is not null then
     return query select b.seq from ${s}.jobs b where b.subject between f.subject and f.subject and b.seq < p_below
       order by b.subject desc, b.seq desc limit p_limit;
+  elsif f.owned_by is not null then
+    return query select b.seq from ${s}.jobs b where b.owned_by between f.owned_by and f.owned_by and b.seq < p_below
+      order by b.owned_by desc, b.seq desc limit p_limit;
   elsif f.key is not null then
     return query select b.seq from ${s}.jobs b where b.key between f.key and f.key and b.seq < p_below
       order by b.key desc, b.seq desc limit p_limit;
@@ -137,6 +140,7 @@ begin
       select c.seq, (f.types is null or b.type = any(f.types)) and (f.queues is null or b.queue = any(f.queues))
           and (f.system or b.queue <> '${systemQueue}') and (f.subject is null or b.subject = f.subject)
           and (f.key is null or b.key = f.key) and (f.source is null or b.source = f.source)
+          and (f.owned_by is null or b.owned_by = f.owned_by)
           and (f.before is null or b.created_at < f.before) and (f.after is null or b.created_at > f.after)
           and (f.states is null or ${s}.state_of(b.seq, b.type, b.expires_at, p_now) = any(f.states)) as passes
       from ${s}.candidates(f, p_below, p_now, v_page) c(seq) left join ${s}.jobs b on b.seq = c.seq

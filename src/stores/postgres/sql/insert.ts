@@ -1,12 +1,14 @@
 /** Insert, one job after the other: idempotent ids, deduplication and the new row. */
 export const insert = (s: string): string => `
--- A job on its way in. o: its place in the call; seq: its number; flags, long: see the table of jobs.
+-- A job on its way in. o: its place in the call; seq: its number; flags, long: see the table of jobs. under_epoch, under_owner: the
+-- claim that must hold the job that owns it.
 create type ${s}.new_job as (
   o int, seq bigint, id text, given boolean, print text, type text, queue text, priority int, in_ms bigint, at bigint,
   ttl_ms bigint, max_attempts int, subject text, key text, xkey text, dedup text, source text, metadata text, policy int,
-  input text, long boolean, flags int
+  input text, long boolean, flags int, owned_by text, under_epoch bigint, under_owner text
 );
--- outcome: created, skipped, coalesced, existing, replaced (id: of the new one; other: of the old one), conflict, full.
+-- outcome: created, skipped, coalesced, existing, replaced (id: of the new one; other: of the old one), conflict, full; or
+-- the code of a refusal for want of an owner.
 create type ${s}.inserted as (outcome text, id text, other text);
 
 -- An instant in the past is due now.
@@ -191,10 +193,10 @@ declare
   v_place int;
 begin
   insert into ${s}.jobs (seq, created_at, due_at, priority, max_attempts, policy, flags, id, type, queue, input, long,
-    ttl_ms, expires_at, subject, key, slot, xkey, source, metadata, print, retry_of)
+    ttl_ms, expires_at, subject, key, slot, xkey, source, metadata, print, retry_of, owned_by)
   values (n.seq, p_now, ${s}.instant(p_now, n.in_ms, n.at), n.priority, n.max_attempts, n.policy, n.flags, n.id, n.type,
     n.queue, n.input, n.long, n.ttl_ms, p_now + n.ttl_ms, n.subject, n.key,
-    case when n.dedup <> 'none' then coalesce(n.key, '') end, n.xkey, n.source, n.metadata, n.print, p_retry_of)
+    case when n.dedup <> 'none' then coalesce(n.key, '') end, n.xkey, n.source, n.metadata, n.print, p_retry_of, n.owned_by)
   on conflict (id) do nothing returning * into j;
   if j.seq is null then return false; end if;
   v_place := ${s}.stand(p_step, j, p_now, p_inside);
@@ -202,9 +204,10 @@ begin
     delete from ${s}.jobs b where b.seq = j.seq;
     return false;
   end if;
-  insert into ${s}.events (step, at, name, type, queue, subject, ids, pending, delayed, ready, later_at)
+  insert into ${s}.events (step, at, name, type, queue, subject, ids, pending, delayed, ready, later_at, owned)
   values (p_step, p_now, 'created', j.type, j.queue, j.subject, j.id, 1, case when v_place = 1 then 1 end,
-    v_place = 0 or (v_place = 2 and p_inside is true), case when v_place = 1 then j.due_at end);
+    v_place = 0 or (v_place = 2 and p_inside is true), case when v_place = 1 then j.due_at end,
+    case when j.owned_by is not null then 1 end);
   return true;
 end $$;
 `;

@@ -1,13 +1,14 @@
 /**
  * The live jobs that a new one meets by its type and key. Newest first, and no finished one is looked at. Where two indices
- * would give the order, the one to read is said by what is sorted by: `between` is no constant to the planner.
+ * would give the order, the one to read is said by what is sorted by (`between` is no constant to the planner), and nothing
+ * is sorted that an index has in order.
  */
 export const matches = (s: string): string => `
 -- place is null where a claim holds the job.
 create type ${s}.match as (seq bigint, place int, expires_at bigint);
 
 create function ${s}.pending_matches(p_type text, p_key text, p_below bigint) returns ${s}.match
-language plpgsql stable as $$
+language plpgsql stable set enable_sort = off as $$
 declare
   m ${s}.match;
 begin
@@ -36,7 +37,7 @@ begin
 end $$;
 
 -- The newest one that runs and is not asked to stop.
-create function ${s}.running_match(p_type text, p_key text) returns bigint language plpgsql stable as $$
+create function ${s}.running_match(p_type text, p_key text) returns bigint language plpgsql stable set enable_sort = off as $$
 begin
   if p_key is not null then
     return (

@@ -3,13 +3,17 @@
  * may change while we look at it: then it is looked at again.
  */
 import { leavings } from './end.js';
+import { owner } from './own.js';
 import { now, settings } from './settings.js';
 
 const lapse = leavings.indexOf('lapse');
 
 export const move = (s: string): string => `
--- kind: cancel, remove, retry, reschedule.
-create type ${s}.move as (kind text, reason text, force boolean, new_ids text[], in_ms bigint, at bigint, priority int);
+-- kind: cancel, remove, retry, reschedule, hold, unhold, confirm.
+create type ${s}.move as (
+  kind text, reason text, force boolean, new_ids text[], in_ms bigint, at bigint, priority int, until bigint, memo text,
+  under_epoch bigint, under_owner text
+);
 
 create function ${s}.move_v1(
   p_now bigint, p_sender text, p_cap bigint, p_filter text, p_below bigint, p_limit int, p_move text, p_dry boolean
@@ -44,7 +48,12 @@ begin
         select r.outcome, r.id into outcome, new_id
         from ${s}.retry(v_step, v_now, j, p_dry, m.new_ids[v_retried + 1]) r;
         if outcome = 'retried' then v_retried := v_retried + 1; end if;
+      when 'hold' then outcome := case when p_dry or ${s}.set_hold(j.seq, m.until, m.reason) then 'held' end;
+      when 'unhold' then outcome := ${s}.unhold(j.seq, p_dry);
+      when 'confirm' then outcome := ${s}.confirm(v_step, v_now, j.seq, m, p_dry);
     end case;
+    -- Gone since it was found.
+    continue when outcome is null;
     return next;
   end loop;
   id := null;
@@ -101,60 +110,6 @@ begin
   end loop;
 end $$;
 
--- Takes a job out of wherever it is, with all that hangs on it, and leaves a tombstone.
-create function ${s}.remove(p_step bigint, p_now bigint, p_seq bigint, p_force boolean, p_dry boolean) returns text
-language plpgsql as $$
-declare
-  v_place int;
-  j ${s}.jobs;
-  c ${s}.claims;
-begin
-  loop
-    select b.* into j from ${s}.jobs b where b.seq = p_seq;
-    if not found then return 'removed'; end if;
-    if exists (select 1 from ${s}.done d where d.seq = p_seq) then
-      if not p_dry then perform ${s}.remove_done(p_step, p_now, array[p_seq]); end if;
-      return 'removed';
-    elsif exists (select 1 from ${s}.pending p where p.type = j.type and p.seq = p_seq) then
-      if p_dry then return 'removed'; end if;
-      v_place := ${s}.leave_place(p_step, j, p_now, false);
-      if v_place is not null then
-        perform ${s}.drop_live(p_step, p_now, j);
-        insert into ${s}.events (step, at, queue, pending, delayed)
-        values (p_step, p_now, j.queue, -1, case when v_place = 1 then -1 end);
-        return 'removed';
-      end if;
-    elsif not p_force then
-      return 'not_finished';
-    elsif p_dry then
-      return 'removed';
-    else
-      c := ${s}.seize(j);
-      if c.epoch is not null then
-        select b.* into j from ${s}.jobs b where b.seq = p_seq;
-        j := ${s}.leave_claim(j, c, ${lapse});
-        if j.xkey is not null then perform ${s}.pass_turn(p_step, p_now, j.type, j.queue, j.xkey, j.seq); end if;
-        perform ${s}.drop_live(p_step, p_now, j);
-        -- Its handler learns at the next heartbeat, at once in this process.
-        insert into ${s}.events (step, at, queue, left_epoch, processing, cancel)
-        values (p_step, p_now, j.queue, c.epoch, -1, true);
-        return 'removed';
-      end if;
-    end if;
-  end loop;
-end $$;
-
-create function ${s}.drop_live(p_step bigint, p_now bigint, j ${s}.jobs) returns void language plpgsql as $$
-begin
-  delete from ${s}.jobs b where b.seq = j.seq;
-  delete from ${s}.lines l where l.seq = j.seq;
-  insert into ${s}.tombs (at, epoch, "left", id, type, print)
-  values (p_now, j.epoch, j."left", j.id, j.type, coalesce(j.print, ${s}.tomb_print(j.type, j.input))) on conflict (id) do nothing;
-  perform ${s}.trim_tombs();
-  insert into ${s}.events (step, at, name, type, queue, subject, ids)
-  values (p_step, p_now, 'removed', j.type, j.queue, j.subject, j.id);
-end $$;
-
 -- A new job like the old one; the old record stays as it ended.
 create function ${s}.retry(p_step bigint, p_now bigint, j ${s}.jobs, p_dry boolean, p_new_id text) returns ${s}.inserted
 language plpgsql as $$
@@ -179,7 +134,7 @@ begin
     if j.expires_at <= p_now then perform ${s}.expire(p_step, p_now, j, false); end if;
     n := (0, nextval('${s}.job_no'), p_new_id, false, null, j.type, j.queue, j.priority, 0, null, j.ttl_ms, j.max_attempts,
       j.subject, j.key, j.xkey, case when j.slot is null then 'none' else 'skip' end, j.source, j.metadata, j.policy,
-      j.input, j.long, j.flags & ~4);
+      j.input, j.long, j.flags & ~${4 | owner}, null, null, null);
     if ${s}.create_job(p_step, p_now, n, j.id, false) then return row('retried', p_new_id, null)::${s}.inserted; end if;
   end loop;
 end $$;
@@ -187,24 +142,50 @@ end $$;
 create function ${s}.reschedule(p_step bigint, p_now bigint, p_seq bigint, m ${s}.move, p_dry boolean) returns text
 language plpgsql as $$
 declare
-  v_left int;
-  v_place int;
   j ${s}.jobs;
 begin
   select b.* into j from ${s}.jobs b where b.seq = p_seq;
   if not found or ${s}.state_of(j.seq, j.type, j.expires_at, p_now) <> 'pending' then return 'not_pending'; end if;
-  if p_dry then return 'moved'; end if;
-  v_left := ${s}.leave_place(p_step, j, p_now, false);
-  if v_left is null then return 'not_pending'; end if;
+  if p_dry or ${s}.stand_elsewhere(p_step, p_now, j, m) then return 'moved'; end if;
+  return 'not_pending';
+end $$;
+
+-- An owned job that is not due yet: what it stands for is there, or is known better.
+create function ${s}.confirm(p_step bigint, p_now bigint, p_seq bigint, m ${s}.move, p_dry boolean) returns text
+language plpgsql as $$
+declare
+  j ${s}.jobs;
+begin
   select b.* into j from ${s}.jobs b where b.seq = p_seq;
+  if not found or j.owned_by is null or ${s}.state_of(j.seq, j.type, j.expires_at, p_now) <> 'pending' then
+    return 'not_pending';
+  end if;
+  if j.due_at <= p_now then return 'stale'; end if;
+  if m.under_epoch is not null and not coalesce(${s}.is_under(
+    (select b.seq from ${s}.jobs b where b.id = j.owned_by), m.under_epoch, m.under_owner), false) then return 'stale'; end if;
+  if p_dry or ${s}.stand_elsewhere(p_step, p_now, j, m) then return 'confirmed'; end if;
+  return 'not_pending';
+end $$;
+
+-- A pending job gets another due_at, priority or memo. False: it is pending no more.
+create function ${s}.stand_elsewhere(p_step bigint, p_now bigint, j ${s}.jobs, m ${s}.move) returns boolean
+language plpgsql as $$
+declare
+  v_left int := ${s}.leave_place(p_step, j, p_now, false);
+  v_place int;
+begin
+  if v_left is null then return false; end if;
+  select b.* into j from ${s}.jobs b where b.seq = j.seq;
   if m.in_ms is not null or m.at is not null then j.due_at := ${s}.instant(p_now, m.in_ms, m.at); end if;
   j.priority := coalesce(m.priority, j.priority);
-  update ${s}.jobs b set due_at = j.due_at, priority = j.priority where b.seq = p_seq;
+  update ${s}.jobs b set due_at = j.due_at, priority = j.priority, memo = coalesce(m.memo, b.memo),
+    flags = case when m.memo is null then b.flags else b.flags | 1 end
+  where b.seq = j.seq;
   v_place := ${s}.stand(p_step, j, p_now, false);
   if v_place is null then raise exception 'the slot of a job was taken from it' using errcode = '40001'; end if;
   insert into ${s}.events (step, at, type, queue, delayed, ready, later_at)
   values (p_step, p_now, j.type, j.queue, (v_place = 1)::int - (v_left = 1)::int, v_place = 0,
     case when v_place = 1 then j.due_at end);
-  return 'moved';
+  return true;
 end $$;
 `;

@@ -2,12 +2,19 @@
  * One step of a verb: its number, what it appends to `events`, and the hints to give once it is committed. Everything that
  * happens in a step is a row of `events`; a row without a name changes counts and tells nobody.
  */
+import { systemQueue } from '../../../core/names.js';
 
 /** The channel on which processes hear each other's hints: the name of the schema. */
 const channelOf = (s: string): string => s.slice(1, -1);
 
 /** Rows of `events` beyond these go, once their counts are folded. */
 const kept = { rows: 20_000, ms: 600_000 } as const;
+
+/** What a row of `events` counts for: 'job', or of the library's own queue the type. */
+const kind = `case when e.queue = '${systemQueue}' then e.type else 'job' end`;
+const created = `case when e.name = 'created' then e.pending else 0 end`;
+const released = `case when e.name = 'removed' then -(coalesce(e.pending, 0) + coalesce(e.processing, 0) + coalesce(e.completed, 0)
+        + coalesce(e.failed, 0) + coalesce(e.cancelled, 0) + coalesce(e.expired, 0)) else 0 end`;
 
 export const step = (s: string): string => `
 -- Before a number is drawn from event_no, a lock says from where on numbers of this transaction may come; so a reader
@@ -51,16 +58,23 @@ begin
   v_until := ${s}.decided() - 1;
   if v_until > v_from then
     insert into ${s}.counts as c
-    select e.queue, coalesce(sum(e.pending), 0), coalesce(sum(e.delayed), 0), coalesce(sum(e.processing), 0),
+      (queue, kind, created, released, owned, pending, delayed, processing, completed, failed, cancelled, expired)
+    select e.queue, ${kind}, sum(${created}), sum(${released}), coalesce(sum(e.owned), 0), coalesce(sum(e.pending), 0), coalesce(sum(e.delayed), 0), coalesce(sum(e.processing), 0),
       coalesce(sum(e.completed), 0), coalesce(sum(e.failed), 0), coalesce(sum(e.cancelled), 0), coalesce(sum(e.expired), 0)
     from ${s}.events e where e.no > v_from and e.no <= v_until and e.queue is not null
-    group by e.queue order by e.queue
-    on conflict (queue) do update set pending = c.pending + excluded.pending, delayed = c.delayed + excluded.delayed,
+    group by 1, 2 order by 1, 2
+    on conflict (queue, kind) do update set created = c.created + excluded.created,
+      released = c.released + excluded.released, owned = c.owned + excluded.owned, pending = c.pending + excluded.pending, delayed = c.delayed + excluded.delayed,
       processing = c.processing + excluded.processing, completed = c.completed + excluded.completed,
       failed = c.failed + excluded.failed, cancelled = c.cancelled + excluded.cancelled,
       expired = c.expired + excluded.expired;
-    delete from ${s}.counts c where c.pending = 0 and c.delayed = 0 and c.processing = 0 and c.completed = 0
-      and c.failed = 0 and c.cancelled = 0 and c.expired = 0;
+    with gone as (
+      delete from ${s}.counts c where c.pending = 0 and c.delayed = 0 and c.processing = 0 and c.completed = 0
+        and c.failed = 0 and c.cancelled = 0 and c.expired = 0 returning c.kind, c.created, c.released
+    )
+    insert into ${s}.totals as t (kind, created, released)
+    select g.kind, sum(g.created), sum(g.released) from gone g group by g.kind
+    on conflict (kind) do update set created = t.created + excluded.created, released = t.released + excluded.released;
     update ${s}.marks set no = v_until where name = 'folded';
   end if;
   v_until := greatest(v_from, v_until);
@@ -79,20 +93,32 @@ end $$;
 create view ${s}.sums as
   select a.queue, sum(a.pending)::bigint as pending, sum(a.delayed)::bigint as delayed,
     sum(a.processing)::bigint as processing, sum(a.completed)::bigint as completed, sum(a.failed)::bigint as failed,
-    sum(a.cancelled)::bigint as cancelled, sum(a.expired)::bigint as expired
+    sum(a.cancelled)::bigint as cancelled, sum(a.expired)::bigint as expired, sum(a.owned)::bigint as owned
   from (
-    select c.queue, c.pending, c.delayed, c.processing, c.completed, c.failed, c.cancelled, c.expired from ${s}.counts c
+    select c.queue, c.pending, c.delayed, c.processing, c.completed, c.failed, c.cancelled, c.expired, c.owned from ${s}.counts c
     union all
     select e.queue, coalesce(e.pending, 0), coalesce(e.delayed, 0), coalesce(e.processing, 0), coalesce(e.completed, 0),
-      coalesce(e.failed, 0), coalesce(e.cancelled, 0), coalesce(e.expired, 0)
+      coalesce(e.failed, 0), coalesce(e.cancelled, 0), coalesce(e.expired, 0), coalesce(e.owned, 0)
     from ${s}.events e
     where e.no > (select m.no from ${s}.marks m where m.name = 'folded') and e.queue is not null
   ) a group by a.queue;
 
+-- How many of each kind there ever were, and how many of them are no more.
+create view ${s}.ever as
+  select a.kind, sum(a.created)::bigint as created, sum(a.released)::bigint as released
+  from (
+    select t.kind, t.created, t.released from ${s}.totals t
+    union all select c.kind, c.created, c.released from ${s}.counts c
+    union all select ${kind}, ${created}, ${released} from ${s}.events e
+    where e.no > (select m.no from ${s}.marks m where m.name = 'folded') and e.name in ('created', 'removed')
+  ) a group by a.kind;
+
+-- All but live jobs that another one owns: these come and go with it.
 create function ${s}.stored() returns bigint language plpgsql stable as $$
 begin
   return (
-    select coalesce(sum(t.pending + t.processing + t.completed + t.failed + t.cancelled + t.expired), 0)::bigint from ${s}.sums t);
+    select coalesce(sum(t.pending + t.processing + t.completed + t.failed + t.cancelled + t.expired - t.owned), 0)::bigint
+    from ${s}.sums t);
 end $$;
 
 -- Writes what the step gathered, and says what it has to tell: words as in core/hints.ts. The last thing before the commit.

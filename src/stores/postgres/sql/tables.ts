@@ -33,6 +33,7 @@ create table ${s}.jobs (
   started_at bigint,
   cancel_at bigint,
   again_at bigint,
+  held_until bigint,
   subject text collate "C",
   key text collate "C",
   slot text collate "C",
@@ -44,17 +45,22 @@ create table ${s}.jobs (
   cancel_reason text collate "C",
   progress text collate "C",
   memo text collate "C",
-  error text collate "C"
+  error text collate "C",
+  owned_by text collate "C",
+  held_reason text collate "C"
 );
 comment on column ${s}.jobs.flags is
-  '0: plain. 1: its claim shows more than plain columns. 2 and above: it ends one by one, because something hangs on it.';
+  '0: plain. 1: its claim shows more than plain columns. 2 and above: it ends one by one, because something hangs on it. 8: it owns jobs, or did.';
 comment on column ${s}.jobs.epoch is 'The last claim that is over for this job; done has that of the claim that ended it.';
-comment on column ${s}.jobs.over is 'Set on finished jobs with a key, so that a new job need not pass over them.';
+comment on column ${s}.jobs.over is 'Set on finished jobs on which something hangs, so that who looks for live ones need not pass over them.';
 create index jobs_type on ${s}.jobs (type, seq);
 create index jobs_subject on ${s}.jobs (subject, seq) where subject is not null;
 create index jobs_key on ${s}.jobs (key, seq) where key is not null;
 create index jobs_live_key on ${s}.jobs (type, key, seq) where key is not null and over is null;
 create index jobs_again on ${s}.jobs (again_at) where again_at is not null;
+create index jobs_owned on ${s}.jobs (owned_by, seq) where owned_by is not null;
+create index jobs_owned_due on ${s}.jobs (due_at, seq) where owned_by is not null and over is null;
+create index jobs_held on ${s}.jobs (held_until, seq) where held_until is not null;
 create index jobs_policy on ${s}.jobs (policy) where policy > 100;
 
 -- place: 0 ready, 1 later, 2 behind the turn of its exclusive key.
@@ -117,6 +123,7 @@ create table ${s}.marked (epoch bigint not null);
 create index marked_epoch on ${s}.marked (epoch);
 
 -- state: 0 completed, 1 failed, 2 cancelled, 3 expired. keep_ms: own age rule, -1 is for ever; go_at: when it is over.
+-- held_until: as in jobs; what is held stands in none of the orders of retention.
 create table ${s}.done (
   seq bigint not null primary key,
   completed_at bigint not null,
@@ -125,6 +132,7 @@ create table ${s}.done (
   started_at bigint,
   keep_ms bigint,
   go_at bigint,
+  held_until bigint,
   attempts int not null,
   keep_count int,
   state smallint not null,
@@ -134,10 +142,11 @@ create table ${s}.done (
   error text collate "C"
 );
 comment on column ${s}.done.type is 'Only where it has a count rule.';
-create index done_age on ${s}.done (completed_at, seq) where keep_ms is null;
-create index done_kept on ${s}.done (completed_at, seq) where keep_ms is not null;
-create index done_go on ${s}.done (go_at, seq) where go_at is not null;
-create index done_count on ${s}.done (type, state, keep_count) where keep_count is not null;
+create index done_age on ${s}.done (completed_at, seq) where keep_ms is null and held_until is null;
+create index done_kept on ${s}.done (completed_at, seq) where keep_ms is not null and held_until is null;
+create index done_go on ${s}.done (go_at, seq) where go_at is not null and held_until is null;
+create index done_count on ${s}.done (type, state, keep_count) where keep_count is not null and held_until is null;
+create index done_held on ${s}.done (held_until, seq) where held_until is not null;
 create index done_state on ${s}.done (state, seq) where state <> 0;
 
 -- What each step did, one row per run of like events: the event log, the changes of the counts, and what it has to tell.
@@ -156,6 +165,7 @@ create table ${s}.events (
   failed int,
   cancelled int,
   expired int,
+  owned int,
   ready boolean,
   cancel boolean,
   name text collate "C",
@@ -167,16 +177,28 @@ create table ${s}.events (
   ids text collate "C"
 ) with (toast_tuple_target = 8160);
 alter table ${s}.events alter ids set storage external;
--- The sums of all rows up to the mark 'folded'; the mark 'trimmed' is the last row that was removed.
+-- The sums of all rows up to the mark 'folded'; the mark 'trimmed' is the last row that was removed. kind: 'job', or of the
+-- library's own queue the type. owned: live jobs that another one owns. created, released: how many there were and are no more,
+-- which totals keeps where nothing else is left to count.
 create table ${s}.counts (
-  queue text collate "C" not null primary key,
+  queue text collate "C" not null,
+  kind text collate "C" not null,
+  created bigint not null,
+  released bigint not null,
+  owned bigint not null,
   pending bigint not null,
   delayed bigint not null,
   processing bigint not null,
   completed bigint not null,
   failed bigint not null,
   cancelled bigint not null,
-  expired bigint not null
+  expired bigint not null,
+  primary key (queue, kind)
+);
+create table ${s}.totals (
+  kind text collate "C" not null primary key,
+  created bigint not null,
+  released bigint not null
 );
 create table ${s}.marks (name text not null primary key, no bigint not null);
 insert into ${s}.marks (name, no) values ('folded', 0), ('trimmed', 0);
@@ -196,7 +218,32 @@ create table ${s}.tombs (
   "left" smallint,
   id text collate "C" not null unique,
   type text collate "C" not null,
+  queue text collate "C" not null,
+  state text collate "C" not null,
+  why text collate "C" not null,
   print text collate "C" not null
+);
+-- Who cleans up, until when, and whether that term has its entry in the ledger. One row.
+create table ${s}.terms (
+  term bigint not null primary key,
+  until bigint not null,
+  noted boolean not null,
+  holder text collate "C" not null
+);
+insert into ${s}.terms (term, until, noted, holder) values (0, 0, true, '');
+create table ${s}.ledger (
+  no bigint generated always as identity primary key,
+  term bigint not null,
+  entry text collate "C" not null
+);
+-- What each worker takes, as it says with its heartbeats. queues null: all.
+create table ${s}.workers (
+  owner text collate "C" not null primary key,
+  due_at bigint not null,
+  concurrency int not null,
+  name text collate "C" not null,
+  types text[] collate "C" not null,
+  queues text[] collate "C"
 );
 create table ${s}.paused (queue text collate "C" not null primary key);
 create table ${s}.limits (

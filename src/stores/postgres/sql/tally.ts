@@ -30,10 +30,10 @@ begin
     from ${s}.limits l where l.max_pending is not null;
   return query select 'slots', x.queue, x.slots, ${s}.opens_at(x.starts, x.rate_max, x.rate_per_ms), null::bigint, null::bigint,
     null::bigint, null::bigint, null::bigint from ${s}.allowances(v_now, 0, null, false) x;
-  return query select 'overdue', null::text, (select count(*) from ${s}.done o where o.go_at < v_now - p_interval_ms)
+  return query select 'overdue', null::text, (select count(*) from ${s}.done o where o.go_at < v_now - p_interval_ms and o.held_until is null)
     + case when p_by_completion
-      then (select count(*) from ${s}.done o where o.keep_ms is null and o.completed_at < v_over)
-      else (select count(*) from ${s}.done o where o.keep_ms is null and o.created_at < v_over) end,
+      then (select count(*) from ${s}.done o where o.keep_ms is null and o.held_until is null and o.completed_at < v_over)
+      else (select count(*) from ${s}.done o where o.keep_ms is null and o.held_until is null and o.created_at < v_over) end,
     null::bigint, null::bigint, null::bigint, null::bigint, null::bigint, null::bigint;
 end $$;
 

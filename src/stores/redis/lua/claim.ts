@@ -183,9 +183,10 @@ return { close(), claimed }
 `;
 
 export const extend = String.raw`
-local owner, leaseMs = arg(), tonumber(arg())
+local owner, leaseMs, card, n = arg(), tonumber(arg()), arg(), tonumber(arg())
 local lost, cancelled = {}, {}
-for _ = 1, tonumber(arg()) do
+keepCard(owner, leaseMs, card, n > 0)
+for _ = 1, n do
   local epoch, ids, started = arg(), listArg(), listArg()
   local record = claims.record(epoch)
   if not record or record.owner ~= owner then

@@ -76,6 +76,18 @@ function claims.running(queues)
   end
   return running
 end
+-- Jobs of lapsed claims, by queue.
+function claims.stalled()
+  local stalled = {}
+  for _, epoch in ipairs(call('ZRANGEBYSCORE', DUE_BACK, '-inf', now, 'LIMIT', 0, 1000)) do
+    local record = claims.record(epoch)
+    for _, id in ipairs(record and claims.heldIds(record) or {}) do
+      local queue = #record.queues == 1 and record.queues[1] or tables.stored(id).about.queue
+      stalled[queue] = (stalled[queue] or 0) + 1
+    end
+  end
+  return stalled
+end
 -- Not settled, not lost.
 function claims.heldIds(record)
   local ids, held = names(call('GET', idsKey(record.name)) or ''), {}

@@ -32,8 +32,8 @@ end
 function finished.recall(row)
   local record = finished.record(row.swift)
   if not record.byId then
-    record.byId = {}
-    for i, result in ipairs(texts(record.results, #record.ids)) do record.byId[record.ids[i]] = result end
+    record.byId, record.all = {}, texts(record.results, #record.ids)
+    for i, result in ipairs(record.all) do record.byId[record.ids[i]] = result end
   end
   row.state, row.left, row.attempts, row.result = 'completed', 'complete', 1, record.byId[row.id]
   row.completedAt, row.startedAt, row.epoch = record.at, record.startedAt, record.epoch
@@ -44,7 +44,8 @@ local function beginGroup(row)
   local group = groupOf(row.about.type, 'completed')
   local function see(id)
     local other = tables.stored(id)
-    if other and other.state == 'completed' and other.about.type == row.about.type and other.completedAt >= row.completedAt then
+    local isOne = other and other.state == 'completed' and other.about.type == row.about.type and not other.heldUntil
+    if isOne and other.completedAt >= row.completedAt then
       call('ZADD', group, other.completedAt, rows.member(other))
     end
   end
@@ -61,21 +62,19 @@ end
 -- Whether the completed jobs of a type are ranked.
 function finished.isRanked(kind) return call('EXISTS', groupOf(kind, 'completed')) == 1 end
 
-local function enterGroup(row, member)
-  local kind, state = row.about.type, row.state
-  if not row.keepCount and state == 'completed' and not finished.isRanked(kind) then return end
-  if row.keepCount then
-    if state == 'completed' and not finished.isRanked(kind) then beginGroup(row) end
-    call('ZADD', countedOf(ruleOf(row)), row.completedAt, member)
-    call('HINCRBY', GROUPS, ruleOf(row), 1)
-  end
-  call('ZADD', groupOf(kind, state), row.completedAt, member)
-end
-local function leaveGroup(row, member)
-  local kind, state = row.about.type, row.state
-  call('ZREM', groupOf(kind, state), member)
+-- A group lives as long as a job has a rule of it, also one that is held and not ranked.
+local function enterGroup(row)
   if not row.keepCount then return end
-  call('ZREM', countedOf(ruleOf(row)), member)
+  local kind, state = row.about.type, row.state
+  if state == 'completed' and not finished.isRanked(kind) then
+    beginGroup(row)
+    call('ZADD', groupOf(kind, state), -1, '')
+  end
+  call('HINCRBY', GROUPS, ruleOf(row), 1)
+end
+local function leaveGroup(row)
+  if not row.keepCount then return end
+  local kind, state = row.about.type, row.state
   if call('HINCRBY', GROUPS, ruleOf(row), -1) > 0 then return end
   call('HDEL', GROUPS, ruleOf(row))
   if state ~= 'completed' then return end
@@ -87,18 +86,18 @@ local function leaveGroup(row, member)
 end
 
 -- keepMs: -1 for ever, nil the cleanup policy's.
-function finished.add(row)
-  local member = rows.member(row)
+local function enterOrders(row)
+  local member, group = rows.member(row), groupOf(row.about.type, row.state)
   if row.keepMs then
     call('ZADD', ENDED_OWN, row.completedAt, member)
     if row.keepMs >= 0 then call('ZADD', GOES, row.completedAt + row.keepMs, member) end
   else
     call('ZADD', ENDED_ODD, row.completedAt, member)
   end
-  if row.state ~= 'completed' then call('ZADD', finished.byState(row.state), row.seq, row.id) end
-  enterGroup(row, member)
+  if row.keepCount then call('ZADD', countedOf(ruleOf(row)), row.completedAt, member) end
+  if row.state ~= 'completed' or finished.isRanked(row.about.type) then call('ZADD', group, row.completedAt, member) end
 end
-function finished.remove(row)
+local function leaveOrders(row)
   local member = rows.member(row)
   if row.keepMs then
     call('ZREM', ENDED_OWN, member)
@@ -106,9 +105,28 @@ function finished.remove(row)
   elseif not row.swift then
     call('ZREM', ENDED_ODD, member)
   end
-  if row.state ~= 'completed' then call('ZREM', finished.byState(row.state), row.id) end
-  leaveGroup(row, member)
+  if row.keepCount then call('ZREM', countedOf(ruleOf(row)), member) end
+  call('ZREM', groupOf(row.about.type, row.state), member)
 end
+
+-- What is held stands in none of the orders.
+function finished.add(row)
+  if row.state ~= 'completed' then call('ZADD', finished.byState(row.state), row.seq, row.id) end
+  enterGroup(row)
+  if not row.heldUntil then enterOrders(row) end
+end
+function finished.remove(row)
+  if row.state ~= 'completed' then call('ZREM', finished.byState(row.state), row.id) end
+  if not row.heldUntil then leaveOrders(row) end
+  leaveGroup(row)
+end
+-- Off the orders, and on them again. A plain job that completed is an ordinary one from then on.
+function finished.shelve(row)
+  leaveOrders(row)
+  if row.swift then call('HDEL', FATE, row.id) end
+  row.swift = nil
+end
+function finished.unshelve(row) enterOrders(row) end
 end
 `;
 /** What a sweep and a tally ask of them. */
@@ -132,24 +150,32 @@ local function loadMembers(members, into)
     if row and row.state then into[#into + 1] = row end
   end
 end
--- Of the head of the list, whole records until there are enough rows that ended before an instant.
+-- Of the head of the list, until there are enough rows that ended before an instant; whether more may follow that were
+-- not looked at. Among those that ended at one instant all are due alike; only where some of them stay, they are put in the
+-- order of insertion, whatever call ended them, for which all are read.
 local LOOKED_MAX = 2000
-function finished.listed(before, limit, into)
+function finished.listed(before, limit, into, inOrder)
   local no, looked, n, last = tonumber(call('HGET', COUNTERS, 'firstEnded')) or 0, 0, 0, nil
   while looked < LOOKED_MAX do
     local record = finished.record(no)
-    -- Those that ended at one instant go in the order of insertion, whatever call ended them.
-    if not record or record.at >= before or (n >= limit and record.at ~= last) then return end
-    tables.load(record.ids)
-    for _, id in ipairs(record.ids) do
-      local row = tables.stored(id)
-      if row and row.swift == no then
-        into[#into + 1] = row
-        n = n + 1
+    if not record or record.at >= before then return false end
+    local from, size = 1, #record.ids
+    while from <= size and (n < limit or (inOrder and (from > 1 or record.at == last))) do
+      local ids = { unpack(record.ids, from, min(size, from + max(100, limit - n) - 1, from + 999)) }
+      tables.load(ids)
+      for _, id in ipairs(ids) do
+        local row = tables.stored(id)
+        if row and row.swift == no then
+          into[#into + 1] = row
+          n = n + 1
+        end
       end
+      from, last = from + #ids, record.at
     end
-    looked, last, no = looked + #record.ids, record.at, no + 1
+    if from <= size then return false end
+    looked, no = looked + size, no + 1
   end
+  return n < limit
 end
 -- Drops the records at the head whose jobs have gone, and what has gone of the first that stays.
 function finished.trimList()
@@ -157,7 +183,7 @@ function finished.trimList()
   for _ = 1, 1000 do
     local record, ids, results = finished.record(no), {}, {}
     if not record then return end
-    local all = texts(record.results, #record.ids)
+    local all = record.all or texts(record.results, #record.ids)
     for i, id in ipairs(record.ids) do
       local row = loaded[id]
       if row == nil or (row and row.swift == no) then
@@ -175,11 +201,11 @@ function finished.trimList()
   end
 end
 
-local function endedBefore(before, limit)
+local function endedBefore(before, limit, inOrder)
   local found = {}
-  finished.listed(before, limit, found)
+  local more = finished.listed(before, limit, found, inOrder)
   loadMembers(call('ZRANGEBYSCORE', ENDED_ODD, '-inf', '(' .. whole(before), 'LIMIT', 0, limit), found)
-  return firstOf(found, limit)
+  return firstOf(found, limit), more
 end
 -- By createdAt there is no order; the chunks are gone through from the oldest, going on where the last sweep stopped.
 local function createdBefore(before, limit)
@@ -188,15 +214,15 @@ local function createdBefore(before, limit)
   while looked < LOOKED_MAX do
     local chunk = chunks.oldestDone(kinds, from)
     if not chunk then return found, nil end
-    local ids = {}
-    for _, entry in ipairs(chunks.entries(kinds, chunk)) do ids[#ids + 1] = entry[2] end
+    local entries, ids = chunks.entries(kinds, chunk), {}
+    for i, entry in ipairs(entries) do ids[i] = entry[2] end
     tables.load(ids)
     local young = true
-    for _, id in ipairs(ids) do
+    for i, id in ipairs(ids) do
       local row = tables.stored(id)
-      if row and row.createdAt < before then
+      if row and row.seq == entries[i][1] and row.createdAt < before then
         young = false
-        if row.state and not row.keepMs then found[#found + 1] = row end
+        if row.state and not row.keepMs and not row.heldUntil then found[#found + 1] = row end
       end
     end
     if young then return found, nil end
@@ -210,7 +236,7 @@ end
 function finished.overAge(retentionMs, useCompletedTime, limit)
   local found, more = {}, false
   if useCompletedTime then
-    found = endedBefore(now - retentionMs, limit)
+    found, more = endedBefore(now - retentionMs, limit)
   else
     local from
     found, from = createdBefore(now - retentionMs, limit)
@@ -247,9 +273,9 @@ function finished.overCount(limit)
   return firstOf(found, limit)
 end
 function finished.oldest(limit)
-  local found = endedBefore(9007199254740991, limit)
+  local found, more = endedBefore(9007199254740991, limit, true)
   loadMembers(call('ZRANGE', ENDED_OWN, 0, limit - 1), found)
-  return firstOf(found, limit)
+  return firstOf(found, limit), more
 end
 end
 `;

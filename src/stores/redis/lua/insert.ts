@@ -43,6 +43,14 @@ local function markToRunAgain(row, job)
   return { 'coalesced', row.id }
 end
 inserting.replaced = '{"code":"REPLACED","message":"Replaced by newer job"}'
+-- Why a job may not be owned by the one that it names; nil: it may. That one has to be here before this call.
+function inserting.refusal(job)
+  if not job.ownedBy then return nil end
+  if not tables.stored(job.ownedBy) then return { 'unowned', job.id, job.ownedBy } end
+  if job.under and not claims.holds(job.under.owner, job.ownedBy, job.under.epoch) then
+    return { 'stale', job.id, job.ownedBy }
+  end
+end
 -- Nil: no job stands in the way, insert one.
 local function deduplicate(job)
   if job.deduplication == 'none' then return nil end
@@ -62,7 +70,8 @@ end
 
 local function isPlain(row)
   return row.priority == 0 and row.dueAt == now and not (row.ttlMs or row.subject or row.key or row.slotted)
-    and not (row.exclusiveKey or row.metadata or row.print or row.retryOf) and #row.shape == 4 and pending.mayBeListed()
+    and not (row.exclusiveKey or row.metadata or row.print or row.retryOf or row.ownedBy) and #row.shape == 4
+    and pending.mayBeListed()
     and not find(row.input, '\0', 1, true)
 end
 function inserting.create(job, retryOf)
@@ -70,7 +79,7 @@ function inserting.create(job, retryOf)
     seq = call('HINCRBY', COUNTERS, 'seq', 1), id = job.id, shape = shapeNo(job.about.text), about = job.about,
     createdAt = now, ttlMs = job.ttlMs, subject = job.subject, key = job.key, exclusiveKey = job.exclusiveKey,
     metadata = job.metadata, input = job.input, print = job.print, retryOf = retryOf, priority = job.priority,
-    dueAt = inserting.instant(job), attempts = 0, stalls = 0, epoch = 0,
+    dueAt = inserting.instant(job), attempts = 0, stalls = 0, epoch = 0, ownedBy = job.ownedBy,
   }
   row.slotted = job.deduplication ~= 'none' or nil
   row.expiresAt = row.ttlMs and now + row.ttlMs
@@ -83,7 +92,9 @@ function inserting.create(job, retryOf)
   return { 'created', row.id }
 end
 -- Never fails: a refusal is an answer, and then nothing has happened.
-function inserting.one(job) return knownAnswer(job) or deduplicate(job) or inserting.create(job) end
+function inserting.one(job)
+  return knownAnswer(job) or inserting.refusal(job) or deduplicate(job) or inserting.create(job)
+end
 
 -- A job among the arguments: what is not null, its shape, its input.
 function inserting.jobArg()
@@ -126,7 +137,12 @@ local function conflictIn(jobs)
     end
   end
 end
-local function isKnown(job) return inserting.knownAnswer(job) ~= nil end
+local function firstOf(refusals, n)
+  for index = 1, n do
+    if refusals[index] then return { 'refused', index - 1, unpack(refusals[index]) } end
+  end
+end
+local function isKnown(job) return job.isRefused or inserting.knownAnswer(job) ~= nil end
 
 -- Ids of jobs whose print is asked for, with their type and input: nothing has happened then.
 local function withoutPrint(jobs)
@@ -144,7 +160,7 @@ end
 local ENDED_MAX = 1000
 local function endMost(jobs)
   for _, job in ipairs(jobs) do
-    if job.deduplication == 'replace' and tables.isCrowded(job.about.type, job.key, ENDED_MAX) and not isKnown(job) then
+    if job.deduplication == 'replace' and not job.isRefused and tables.isCrowded(job.about.type, job.key, ENDED_MAX) and not isKnown(job) then
       local met = matchesOf(job, nil, ENDED_MAX + 1)
       for i = 2, #met do ending.endPending(met[i], 'failed', { error = inserting.replaced }) end
       if #met > ENDED_MAX then return { 'again', close() } end
@@ -158,8 +174,12 @@ local function insertAll(jobs, atomic)
   local asked = withoutPrint(jobs)
   if asked then return asked end
   local refusals = {}
+  for index, job in ipairs(jobs) do
+    if job.ownedBy and not inserting.knownAnswer(job) then refusals[index] = inserting.refusal(job) end
+    job.isRefused = refusals[index] ~= nil
+  end
   if atomic then
-    local refusal = conflictIn(jobs)
+    local refusal = conflictIn(jobs) or firstOf(refusals, #jobs)
     full.withoutRoom(refusal and {} or jobs, isKnown, function(index, job, most, stored)
       refusal = { 'refused', index - 1, 'full', job.id, job.about.queue, most, stored }
       return true

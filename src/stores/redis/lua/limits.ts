@@ -86,6 +86,14 @@ function limits.opensAt(allowance)
   end
   return at
 end
+-- Why none of its jobs starts now, and until when, or false. A lapsed claim holds no slot any more: the next claim brings
+-- it back first.
+function limits.blockOf(allowance, stalled)
+  if not allowance then return false, false end
+  if allowance.slots + stalled <= 0 then return 'concurrency', false end
+  local at = limits.opensAt(allowance)
+  return at and 'rate' or false, at and whole(at) or false
+end
 -- Null is no instant.
 local function earlier(a, b)
   if not a or not b then return a or b end

@@ -1,10 +1,13 @@
 /** Move: changing jobs by hand. Each job is looked at and changed in the same step, and answered for by itself. */
 export const remove = String.raw`
--- Takes a row out of wherever it is, with all that hangs on it, and leaves a tombstone.
-local function removeRow(row)
+-- Takes a row out of wherever it is, with all that hangs on it, and leaves a tombstone; not of what a job owned.
+local function removeRow(row, why)
+  local state = row.state or (ending.isExpired(row) and 'expired') or 'pending'
+  if row.heldUntil then holding.lift(row) end -- a hold that is over
   if row.state then
     step.count(row.about.queue, row.state, -1)
   elseif pending.placeOf(row) == CLAIMED then
+    state = 'processing'
     ending.leaveClaim(row, 'lapse')
     if row.exclusiveKey then place.passTurn(row) end
     step.cancelRequested = true -- its handler learns at the next heartbeat, at once where hints are heard
@@ -13,7 +16,7 @@ local function removeRow(row)
     step.count(row.about.queue, 'pending', -1)
   end
   tables.drop(row)
-  tables.addTombstone(row)
+  if not row.ownedBy then tables.addTombstone(row, why, state) end
   step.tell('removed', row)
 end
 `;
@@ -41,8 +44,10 @@ local function cancel(row, how, dryRun)
   return 'requested'
 end
 local function remove(row, how, dryRun)
+  if holding.isHeld(row) then return 'held' end
   if not row.state and pending.placeOf(row) == CLAIMED and not how.force then return 'not_finished' end
-  if not dryRun then removeRow(row) end
+  if tables.owns(row.id) > 0 then return 'owing' end
+  if not dryRun then removeRow(row, 'removed') end
   return 'removed'
 end
 local function likeRow(row, id)
@@ -76,6 +81,27 @@ local function reschedule(row, how, dryRun)
   place.stand(row)
   return 'moved'
 end
+local function hold(row, how, dryRun)
+  if not dryRun then holding.hold(row, how.untilAt, how.reason) end
+  return 'held'
+end
+local function unhold(row, dryRun)
+  if not row.heldUntil then return 'not_held' end
+  if not dryRun then holding.lift(row) end
+  return 'released'
+end
+-- What a job owns is there now: its memo says so, and it goes when it is due.
+local function confirm(row, how, dryRun)
+  if not row.ownedBy or view.stateOf(row) ~= 'pending' then return 'not_pending' end
+  if row.dueAt <= now then return 'stale' end -- it may be about to be cleared away
+  if how.under and not claims.holds(how.under.owner, row.ownedBy, how.under.epoch) then return 'stale' end
+  if dryRun then return 'confirmed' end
+  place.leave(row)
+  row.memo, row.dueAt = how.memo, inserting.instant(how)
+  tables.save(row)
+  place.stand(row)
+  return 'confirmed'
+end
 
 local dryRun, how = arg() == '1', cjson.decode(arg())
 local newIds = listArg()
@@ -86,6 +112,9 @@ for _, row in ipairs(found) do
   if how.kind == 'cancel' then outcome = cancel(row, how, dryRun)
   elseif how.kind == 'remove' then outcome = remove(row, how, dryRun)
   elseif how.kind == 'retry' then outcome, newId = retry(row, dryRun, newIds[retried + 1])
+  elseif how.kind == 'hold' then outcome = hold(row, how, dryRun)
+  elseif how.kind == 'unhold' then outcome = unhold(row, dryRun)
+  elseif how.kind == 'confirm' then outcome = confirm(row, how, dryRun)
   else outcome = reschedule(row, how, dryRun) end
   if outcome == 'retried' then retried = retried + 1 end
   items[#items + 1] = { row.id, outcome, newId or false }

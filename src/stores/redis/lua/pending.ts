@@ -66,6 +66,16 @@ function pending.put(row, place)
   end
   if row.slotted then call('HSET', SLOT, slotField(row), row.id) end
   if row.expiresAt then call('ZADD', TTL, row.expiresAt, member) end
+  pending.watchThing(row)
+end
+-- What a job owns outside its row, by the instant at which it is due to go.
+function pending.watchThing(row)
+  if row.ownedBy and row.about.queue == 'lastout' and not row.heldUntil then
+    call('ZADD', THINGS, row.dueAt, rows.member(row))
+  end
+end
+function pending.ignoreThing(row)
+  if row.ownedBy then call('ZREM', THINGS, rows.member(row)) end
 end
 -- Out of its place; the row is then claimed until it is put back, finished or dropped.
 function pending.take(row)
@@ -91,6 +101,7 @@ end
 function pending.leave(row, member)
   if row.slotted then call('HDEL', SLOT, slotField(row)) end
   if row.expiresAt then call('ZREM', TTL, member) end
+  pending.ignoreThing(row)
   row.place = CLAIMED
 end
 

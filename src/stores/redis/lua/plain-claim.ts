@@ -127,7 +127,7 @@ local function tellPlain()
   if ended.told == 0 then return '' end
   table.insert(ended.lines, 1, whole(now) .. ',' .. ended.told)
   pushEvents(ended.lines, ended.told)
-  return ended.any and cap and call('HLEN', JOB) > cap and 'k e' or 'e'
+  return ended.any and isOverCap() and 'k e' or 'e'
 end
 `;
 /** Of those claimed ahead, some have begun. */

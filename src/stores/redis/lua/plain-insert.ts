@@ -77,7 +77,7 @@ local function insertPlain(n)
   for queue, count in pairs(coming) do call('HINCRBY', root .. 'tally', queue .. ':pending', count) end
   pushEvents(lines, n)
   local line = 'r:' .. concat(types, ',')
-  if cap and call('HLEN', JOB) > cap then line = line .. ' k' end
+  if isOverCap() then line = line .. ' k' end
   if publish then call('PUBLISH', root .. 'hints', sender .. ' ' .. line) end
   return { 'plain', line .. ' e' }
 end

@@ -67,7 +67,7 @@ do
 local kept = {
   'seq', 'shape', 'createdAt', 'input', 'ttlMs', 'subject', 'key', 'slotted', 'exclusiveKey', 'metadata', 'print', 'retryOf',
   'dueAt', 'expiresAt', 'startedAt', 'wary', 'left', 'cancelAt', 'cancelError', 'againAt', 'progress', 'memo', 'error',
-  'state', 'completedAt', 'result', 'keepMs', 'keepCount',
+  'state', 'completedAt', 'result', 'keepMs', 'keepCount', 'ownedBy', 'heldUntil', 'heldReason',
 }
 local keptNumbers = { 'priority', 'attempts', 'stalls', 'epoch' }
 function rows.encode(row)

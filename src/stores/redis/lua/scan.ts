@@ -152,6 +152,7 @@ end
 -- Where most of a find's rows can be left out from the start.
 local function candidates(filter, below)
   if filter.ids then return listed(filter.ids, below) end
+  if filter.ownedBy then return bySets({ byOwner(filter.ownedBy) }, below) end
   if filter.subject then return bySets({ bySubject(filter.subject) }, below) end
   if filter.key then return bySets({ byKey(filter.key) }, below) end
   local wanted = filter.states and setOf(filter.states)
@@ -173,6 +174,7 @@ local function passes(row, filter)
   if filter.queueSet and not filter.queueSet[about.queue] then return false end
   if filter.subject and row.subject ~= filter.subject then return false end
   if filter.key and row.key ~= filter.key then return false end
+  if filter.ownedBy and row.ownedBy ~= filter.ownedBy then return false end
   if filter.source and about.source ~= filter.source then return false end
   if filter.before and row.createdAt >= filter.before then return false end
   if filter.after and row.createdAt <= filter.after then return false end

@@ -95,6 +95,8 @@ local function names(joined)
   end
   return list
 end
+-- How many jobs are stored, live ones that belong to others not counted.
+local function storedTotal() return call('HLEN', JOB) - (tonumber(call('HGET', COUNTERS, 'owned')) or 0) end
 -- A list of n arguments; -1 stands for none, which is not the same as an empty one.
 local function listArg()
   local n = tonumber(arg())
@@ -112,13 +114,16 @@ local LATER, TTL, SLOT, TURN = root .. 'later', root .. 'ttl', root .. 'slot', r
 local LIMITS, STARTS, PAUSED = root .. 'lim', root .. 'starts', root .. 'paused'
 local TOMB, TOMBS, LINED = root .. 'tomb', root .. 'tombs', root .. 'lined'
 local STALE, LANES, CANCELS = root .. 'stale', root .. 'lanes', root .. 'cancels'
+local OWNS, THINGS, HELD = root .. 'owns', root .. 'things', root .. 'held'
+local CARD, CARD_DUE = root .. 'card', root .. 'cardd'
 local rows, chunks, tables, pending, finished, claims, place, ending = {}, {}, {}, {}, {}, {}, {}, {}
-local limits, ready, view, scan, inserting, full, due = {}, {}, {}, {}, {}, {}, {}
+local limits, ready, view, scan, inserting, full, due, holding = {}, {}, {}, {}, {}, {}, {}, {}
 `;
 
 /** The event log: a record per step, whose lines are its instant and its runs of events. */
 export const log = String.raw`
 local sender, cap = arg(), tonumber(arg())
+local function isOverCap() return cap ~= nil and call('HLEN', JOB) > cap and storedTotal() > cap end
 -- What the short ways tell: lines of events, the jobs that ended by queue.
 local ended = { lines = {}, told = 0, freed = {}, any = false }
 -- The newest records, as far as their events fit. Numbers begin with the server's time, so that a cursor from before the
@@ -225,7 +230,7 @@ local function hints()
   end
   if step.cancelRequested then words[#words + 1] = 'c' end
   if step.paused then words[#words + 1] = 'p' end
-  if cap and step.mayExceedCap and call('HLEN', JOB) > cap then words[#words + 1] = 'k' end
+  if step.mayExceedCap and isOverCap() then words[#words + 1] = 'k' end
   if step.cancelRequested or step.paused then step.publish = true end
   local line = concat(words, ' ')
   -- A user who may not publish does without: the step is done, and must not fail at its end.

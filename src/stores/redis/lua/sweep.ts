@@ -1,8 +1,14 @@
 /** Sweep: tending, and the removal of finished jobs by age, by count and by the cap, each part bounded. */
 export const sweep = String.raw`
-local function removeAll(list)
-  for _, row in ipairs(list) do removeRow(row) end
-  return #list
+-- Jobs that a rule removes now but that own something: they stay.
+local owing = {}
+-- How many went, and whether the next rule may act.
+local function removeAll(list, why)
+  local owes = tables.owing(list)
+  for _, row in ipairs(list) do
+    if owes[row.id] then owing[#owing + 1] = row.id else removeRow(row, why) end
+  end
+  return #list - #owing, #owing == 0
 end
 -- A lane of which more than half is stale is emptied into its sorted set, part by part.
 local function sweepStale()
@@ -42,24 +48,58 @@ local function sweepEvents()
   end
 end
 
+local LIFTED_MAX = 500
 local limit, retentionMs, maxStored = tonumber(arg()), tonumber(arg()), tonumber(arg())
-local useCompletedTime = arg() == '1'
-local tended = tend()
-local more = sweepStale() or tended.more
-sweepEvents()
-local age, count, byCap = 0, 0, 0
-if retentionMs then
-  local over, moreOfAge = finished.overAge(retentionMs, useCompletedTime, limit)
-  age = removeAll(over)
-  count = removeAll(finished.overCount(limit))
-  -- The excess is what is left after the age rule; only finished jobs go, so live ones may keep it above the cap.
+local useCompletedTime, holder, ttlMs = arg() == '1', arg(), tonumber(arg())
+
+-- A part acts only when those before it have nothing left to remove, so that in the end exactly the same jobs go.
+local function cleanUp()
+  local removed, isOver = { age = 0, count = 0, cap = 0 }, nil
+  local list, more = finished.overAge(retentionMs, useCompletedTime, limit)
+  removed.age, isOver = removeAll(list, 'age')
+  more = more or #list == limit
+  if isOver and not more then
+    list = finished.overCount(limit)
+    removed.count, isOver = removeAll(list, 'count')
+    more = #list == limit
+  end
+  -- The excess is what the other rules left; only finished jobs go, so live ones may keep it above the cap.
   tables.flush()
-  local excess = maxStored and min(call('HLEN', JOB) - maxStored, limit) or 0
-  if excess > 0 then byCap = removeAll(finished.oldest(excess)) end
+  local excess = isOver and not more and maxStored and storedTotal() - maxStored or 0
+  if excess > 0 then
+    list, more = finished.oldest(min(excess, limit))
+    removed.cap = removeAll(list, 'cap')
+    more = more or #list == limit
+  end
   finished.trimList()
-  if age + count + byCap > 0 then addRun({ name = 'swept' }, 1) end
-  more = more or moreOfAge or age == limit or count == limit or byCap == limit
+  return removed, more
 end
+-- Owned jobs that are due to go.
+local function dueThings()
+  local ids = call('ZRANGEBYSCORE', THINGS, '-inf', now, 'LIMIT', 0, limit)
+  for i, member in ipairs(ids) do ids[i] = rows.idIn(member) end
+  return ids
+end
+
+local lifted, tended = holding.liftOver(LIFTED_MAX), tend()
+local more = sweepStale() or tended.more or lifted == LIFTED_MAX
+sweepEvents()
+local no = retentionMs and ttlMs and takeTerm(holder, ttlMs)
+local isBusy = retentionMs and ttlMs and not no
+local removed, things = { age = 0, count = 0, cap = 0 }, {}
+if retentionMs and not isBusy then
+  sweepCards()
+  local moreToRemove
+  removed, moreToRemove = cleanUp()
+  things = dueThings()
+  more = more or moreToRemove or #things == limit
+end
+local age, count, byCap = removed.age, removed.count, removed.cap
+if age + count + byCap > 0 then addRun({ name = 'swept' }, 1) end
 local line = close()
-return { line, tended.lapsed + tended.expired + age + count + byCap, tended.lapsed, tended.expired, age, count, byCap, more and 1 or 0 }
+local examined = tended.lapsed + tended.expired + age + count + byCap + #owing
+return {
+  line, examined, tended.lapsed, tended.expired, age, count, byCap, more and 1 or 0, no or -1, isBusy and 1 or 0,
+  owing, things,
+}
 `;

@@ -1,10 +1,35 @@
-/** Stored jobs by their ids, each the same table throughout a step, and what is found by key and subject. */
+/** Stored jobs by their ids, each the same table throughout a step, and what is found by key, subject and owner. */
 export const tables = String.raw`
-local loaded, changed, gone = {}, {}, {}
+local loaded, changed, gone, fateless = {}, {}, {}, {}
 
 local function bySubject(subject) return root .. 's:' .. subject end
 local function byKey(key) return root .. 'k:' .. key end
 local function liveByKey(kind, key) return root .. 'lk:' .. kind .. ':' .. key end
+local function byOwner(id) return root .. 'o:' .. id end
+
+-- What came and went, by kind, for an audit. Of ordinary jobs the numbers of rows tell how many came.
+local totals = {}
+local function count(what, about)
+  local field = what .. (about.queue == 'lastout' and about.type or 'job')
+  totals[field] = (totals[field] or 0) + 1
+end
+local function flushTotals()
+  for field, n in pairs(totals) do call('HINCRBY', COUNTERS, field, n) end
+  totals = {}
+end
+flushes[#flushes + 1] = flushTotals
+
+-- How many live jobs a job owns, and which of these rows own any, as a set of ids.
+function tables.owns(id) return tonumber(call('HGET', OWNS, id)) or 0 end
+function tables.owing(list)
+  local owing, ids = {}, {}
+  if #list == 0 or call('EXISTS', OWNS) == 0 then return owing end
+  for i, row in ipairs(list) do ids[i] = row.id end
+  for i, n in ipairs(many(OWNS, ids)) do
+    if n then owing[ids[i]] = true end
+  end
+  return owing
+end
 
 -- Reads what is not read yet; how many bytes that were.
 function tables.load(ids)
@@ -67,9 +92,18 @@ function tables.add(row)
     call('ZADD', liveByKey(row.about.type, row.key), seq, row.id)
   end
   if row.subject then call('ZADD', bySubject(row.subject), seq, row.id) end
+  if row.ownedBy then
+    call('ZADD', byOwner(row.ownedBy), seq, row.id)
+    call('HINCRBY', OWNS, row.ownedBy, 1)
+    call('HINCRBY', COUNTERS, 'owned', 1)
+  end
+  if row.about.queue == 'lastout' then count('made:', row.about) end
 end
 local function leaveLive(row)
   if row.key then call('ZREM', liveByKey(row.about.type, row.key), row.id) end
+  if not row.ownedBy then return end
+  call('HINCRBY', COUNTERS, 'owned', -1)
+  if call('HINCRBY', OWNS, row.ownedBy, -1) <= 0 then call('HDEL', OWNS, row.ownedBy) end
 end
 function tables.finish(row)
   tables.save(row)
@@ -78,28 +112,35 @@ function tables.finish(row)
   finished.add(row)
 end
 -- Removes a live row that was taken, or a finished one, with its log lines.
+local hasLines
 function tables.drop(row)
   if row.state then
     chunks.changeRow(row, -1, 0)
     finished.remove(row)
-    if row.swift then call('HDEL', FATE, row.id) end
+    if row.swift then fateless[#fateless + 1] = row.id end
   else
     chunks.changeRow(row, -1, -1)
     leaveLive(row)
   end
   if row.key then call('ZREM', byKey(row.key), row.id) end
   if row.subject then call('ZREM', bySubject(row.subject), row.id) end
+  if row.ownedBy then call('ZREM', byOwner(row.ownedBy), row.id) end
+  count('gone:', row.about)
   useShape(row.shape, -1)
   loaded[row.id], changed[row.id], gone[row.id] = false, nil, true
-  if call('HDEL', LINED, row.id) == 1 then call('DEL', root .. 'lines:' .. row.id) end
+  if hasLines == nil then hasLines = call('EXISTS', LINED) == 1 end
+  if hasLines and call('HDEL', LINED, row.id) == 1 then call('DEL', root .. 'lines:' .. row.id) end
 end
 
 -- Tombstones: the newest 10,000.
 local TOMBS_MAX = 10000
-function tables.addTombstone(row)
+function tables.addTombstone(row, why, state)
   local print = row.print
   if not print then print = '=' .. redis.sha1hex(row.about.type .. '\0' .. row.input) end
-  buried[row.id] = cmsgpack.pack({ print = print, epoch = row.epoch, left = row.left })
+  buried[row.id] = cmsgpack.pack({
+    print = print, epoch = row.epoch, left = row.left, at = now, why = why, type = row.about.type, queue = row.about.queue,
+    state = state,
+  })
   burials[#burials + 1] = row.id
 end
 local function flushTombstones()
@@ -122,7 +163,8 @@ local function flushRows()
   for id in pairs(gone) do ids[#ids + 1] = id end
   setMany(JOB, rowTexts)
   spread('HDEL', JOB, ids)
-  changed, gone = {}, {}
+  spread('HDEL', FATE, fateless)
+  changed, gone, fateless = {}, {}, {}
 end
 -- Before the chunks, which look at what is left.
 table.insert(flushes, 1, flushRows)

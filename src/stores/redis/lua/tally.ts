@@ -36,12 +36,7 @@ for _, row in ipairs(due.unpromoted(over)) do
   add(row.about.queue, 'delayed', -1)
   see(row.about.queue, row.dueAt)
 end
-for _, epoch in ipairs(call('ZRANGEBYSCORE', DUE_BACK, '-inf', now, 'LIMIT', 0, 1000)) do
-  local record = claims.record(epoch)
-  for _, id in ipairs(record and claims.heldIds(record) or {}) do
-    add(#record.queues == 1 and record.queues[1] or tables.stored(id).about.queue, 'stalled', 1)
-  end
-end
+for queue, n in pairs(claims.stalled()) do add(queue, 'stalled', n) end
 
 -- How long the oldest due job has waited: read from the heads of the lanes, and in a sorted set from each priority's.
 local function firstOf(lane)
@@ -83,19 +78,12 @@ for _, lane in ipairs(call('SMEMBERS', LANES)) do
 end
 
 local found = next(limits.all()) and limits.allowances() or {}
-local function blockOf(queue, isPaused, stalled)
-  local allowance = found[queue]
-  if isPaused then return 'paused', false end
-  -- A lapsed claim holds no slot any more: the next claim brings it back first.
-  if allowance and allowance.slots + stalled <= 0 then return 'concurrency', false end
-  local at = allowance and limits.opensAt(allowance)
-  return at and 'rate' or false, at and whole(at) or false
-end
 local told = {}
 for _, queue in ipairs(order) do
   local counts = queues[queue]
   local isPaused = paused[queue] or (paused['*'] and queue ~= 'lastout') or false
-  local blockedBy, blockedUntil = blockOf(queue, isPaused, counts.stalled)
+  local blockedBy, blockedUntil = limits.blockOf(found[queue], counts.stalled)
+  if isPaused then blockedBy, blockedUntil = 'paused', false end
   told[#told + 1] = {
     queue, counts.pending, counts.delayed, counts.processing, counts.stalled, counts.completed, counts.failed,
     counts.cancelled, counts.expired, isPaused and 1 or 0, oldest[queue] and whole(max(0, now - oldest[queue])) or false,

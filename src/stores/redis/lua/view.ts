@@ -19,6 +19,7 @@ local function columns(row, state, dueAt, changes)
     row.metadata or false, row.progress or false, row.memo or false, row.retryOf or false, row.cancelAt or false,
     row.cancelError or false, row.createdAt, row.dueAt, changes.startedAt or row.startedAt or false,
     changes.completedAt or row.completedAt or false, row.expiresAt or false, dueAt or false, changes.epoch or row.epoch,
+    row.ownedBy or false, row.heldUntil or false, row.heldReason or false,
   }
 end
 -- While a claim holds a job, attempts and startedAt come from the claim: the row is written when the claim is over.

@@ -1,0 +1,63 @@
+import { logLevels, type LogLevel } from './logger.js';
+
+export interface Config {
+  /** How often to check for pending jobs. */
+  readonly jobPollIntervalMs: number;
+  /** How often old jobs are removed. */
+  readonly jobCleanupIntervalMs: number;
+  /** How long a finished job stays, from its end. */
+  readonly jobRetentionMs: number;
+  readonly jobDbPath: string;
+  readonly queueMaxConcurrent: number;
+  readonly queueMaxWaiting: number;
+  /** How long a short link leads somewhere. */
+  readonly cacheTtlMs: number;
+  readonly cacheGcIntervalMs: number;
+  /** After this time the process that renders is killed. */
+  readonly renderTimeoutMs: number;
+  readonly host: string;
+  readonly port: number;
+  readonly baseUrl: string;
+  readonly logLevel: LogLevel;
+  readonly auth: { readonly user: string; readonly pass: string } | null;
+}
+
+export type Environment = { readonly [name: string]: string | undefined };
+
+/** Reads the environment; an empty variable is an unset one. What is wrong stops the start and is named. */
+export function readConfig(env: Environment): Config {
+  const text = (name: string, fallback: string): string => env[name] || fallback;
+  const number = (name: string, fallback: number, min = 1): number => {
+    const value = Number(text(name, String(fallback)));
+    if (!Number.isSafeInteger(value)) throw new Error(`${name} must be a valid number`);
+    if (value < min) throw new Error(`${name} must be a valid number, at least ${min}`);
+    return value;
+  };
+  const level = text('LOG_LEVEL', 'info') as LogLevel;
+  return {
+    jobPollIntervalMs: number('JOB_POLL_INTERVAL_MS', 100),
+    jobCleanupIntervalMs: number('JOB_CLEANUP_INTERVAL_MS', 60_000),
+    jobRetentionMs: number('JOB_RETENTION_MS', 3_600_000),
+    jobDbPath: text('JOB_DB_PATH', './data/jobs.db'),
+    queueMaxConcurrent: number('QUEUE_MAX_CONCURRENT', 10),
+    queueMaxWaiting: number('QUEUE_MAX_WAITING', 50, 0),
+    cacheTtlMs: number('CACHE_TTL', 300_000),
+    cacheGcIntervalMs: number('CACHE_GC_INTERVAL', 60_000),
+    renderTimeoutMs: number('RENDER_TIMEOUT_MS', 30_000),
+    host: text('HOST', '127.0.0.1'),
+    port: number('PORT', 3000, 0),
+    baseUrl: text('BASE_URL', '').replace(/\/+$/, ''),
+    logLevel: logLevels.includes(level) ? level : 'info',
+    auth: readAuth(text),
+  };
+}
+
+function readAuth(text: (name: string, fallback: string) => string): Config['auth'] {
+  const enabled = text('AUTH_ENABLED', 'false');
+  if (enabled !== 'true' && enabled !== 'false') throw new Error('AUTH_ENABLED must be true or false');
+  if (enabled === 'false') return null;
+  const [user, pass] = [text('AUTH_USER', ''), text('AUTH_PASS', '')];
+  if (user === '') throw new Error('AUTH_USER is required when AUTH_ENABLED is true');
+  if (pass === '') throw new Error('AUTH_PASS is required when AUTH_ENABLED is true');
+  return { user, pass };
+}

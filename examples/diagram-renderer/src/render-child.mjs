@@ -1,0 +1,67 @@
+// Renders one diagram: JSON on stdin, one line of JSON and the bytes on stdout. JavaScript, because it is started anew
+// for every diagram and should not have to be translated each time.
+import { text } from 'node:stream/consumers';
+import { Worker } from 'node:worker_threads';
+import { flattenSvg, png } from './svg.mjs';
+
+// A second thread holds the lifeline, because the first may be busy for ever. The pipe ends when the server does,
+// however it does.
+new Worker(
+  `const lifeline = new (require('node:net').Socket)({ fd: 3 });
+   lifeline.on('close', () => process.kill(process.pid, 'SIGKILL')).on('error', () => {}).resume();`,
+  { eval: true },
+).unref();
+
+const renderers = { graphviz, d2, mermaid };
+
+async function graphviz(source) {
+  const { instance } = await import('@viz-js/viz');
+  const viz = await instance();
+  const { status, output, errors } = viz.render(source, {
+    format: 'svg',
+    graphAttributes: { fontname: 'Inter' },
+    nodeAttributes: { fontname: 'Inter' },
+    edgeAttributes: { fontname: 'Inter' },
+  });
+  if (status === 'success') return output;
+  throw new Error(errors.map(({ message }) => message).join('; '));
+}
+
+async function d2(source) {
+  const { D2 } = await import('@terrastruct/d2');
+  const engine = new D2();
+  const { diagram, renderOptions } = await engine.compile(source).catch((error) => {
+    throw new Error(d2Message(error));
+  });
+  return engine.render(diagram, { ...renderOptions, noXMLTag: true });
+}
+
+/** D2 says what is wrong in a list of `{ range, errmsg }`. */
+function d2Message(error) {
+  try {
+    return JSON.parse(error.message)
+      .map(({ errmsg }) => errmsg.replace(/^index:/, 'line '))
+      .join('; ');
+  } catch {
+    return error.message;
+  }
+}
+
+async function mermaid(source) {
+  const { renderMermaidSVG } = await import('beautiful-mermaid');
+  return renderMermaidSVG(source, { font: 'Inter' });
+}
+
+function answer(head, body = '') {
+  process.stdout.write(`${JSON.stringify(head)}\n`);
+  process.stdout.write(body);
+}
+
+try {
+  const { source, format, outputType } = JSON.parse(await text(process.stdin));
+  const svg = flattenSvg(await renderers[format](source));
+  const body = outputType === 'png' ? await png(svg) : Buffer.from(svg);
+  answer({ bytes: body.length }, body);
+} catch (error) {
+  answer({ error: String(error?.message ?? error).slice(0, 4096) });
+}

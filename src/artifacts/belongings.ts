@@ -1,0 +1,239 @@
+/**
+ * What one attempt makes. The record is written first, under the claim; then the bytes; then the record says that they
+ * are there; then what had the name before goes. A crash anywhere leaves a record that is due, or that goes with its job.
+ */
+import type { Artifact, ArtifactBody, ArtifactOptions } from '../core/artifact.js';
+import type { BlobInfo, BlobStore, TempFolders } from '../core/blobs.js';
+import { isUnknown } from '../core/deadlines.js';
+import { LastoutError } from '../core/errors.js';
+import type { Logger } from '../core/job.js';
+import type { Asker, Belongings } from '../core/owned.js';
+import { type MoveOutcome, type Move, type NewJob, noFilter, type Store, type StoredJob } from '../core/store.js';
+import type { System } from '../core/system.js';
+import { describeThrown } from '../core/thrown.js';
+import { chunksOf, metered } from './chunks.js';
+import type { quotaOf } from './quota.js';
+import {
+  type ArtifactFields,
+  artifactJob,
+  artifactType,
+  memoOf,
+  readArtifact,
+  readFields,
+  tempJob,
+} from './records.js';
+
+export interface Making {
+  readonly store: Store;
+  readonly system: System;
+  readonly logger: Logger;
+  readonly blobs: BlobStore;
+  readonly temp: TempFolders;
+  readonly quota: ReturnType<typeof quotaOf>;
+}
+
+/** An artifact of this job that is in its place. */
+interface Kept {
+  readonly id: string;
+  readonly bytes: number;
+}
+
+const artifactsMax = 1_000;
+const foldersMax = 100;
+
+export function belongingsOf(making: Making, asker: Asker): Belongings {
+  const { store, system, logger, blobs, temp, quota } = making;
+  /** Only this attempt adds to what its job owns, so it is looked up once. */
+  let kept: Promise<Map<string, Kept[]>> | null = null;
+  /** Puts of one name go one after the other: the last one stays. */
+  const lines = new Map<string, Promise<unknown>>();
+  const folders: string[] = [];
+  const lost = lossOf(asker);
+
+  async function put(name: string, body: ArtifactBody, options: ArtifactOptions = {}): Promise<Artifact> {
+    const fields = readFields(name, typeof body === 'string', options, () => system.token());
+    const chunks = chunksOf(body);
+    const before = lines.get(fields.name) ?? Promise.resolve();
+    const mine = before.then(() => putNow(fields, chunks));
+    const quiet = mine.catch(() => undefined);
+    lines.set(fields.name, quiet);
+    void quiet.then(() => lines.get(fields.name) === quiet && lines.delete(fields.name));
+    return mine;
+  }
+
+  async function putNow(fields: ArtifactFields, chunks: AsyncIterable<Uint8Array>): Promise<Artifact> {
+    kept ??= keptBy(making, asker.id).catch((error: unknown) => {
+      kept = null;
+      throw error;
+    });
+    const all = await kept;
+    const older = all.get(fields.name) ?? [];
+    if (older.length === 0 && all.size >= artifactsMax)
+      throw new LastoutError('ARTIFACT_QUOTA', `Job ${asker.id} has ${artifactsMax} artifacts already.`);
+    const id = system.id();
+    await intend(artifactJob(id, asker, fields));
+    let info: BlobInfo;
+    try {
+      info = await write(id, chunks, sizeWithout(all, fields.name));
+      await confirm(id, info, fields.ttlMs);
+    } catch (error) {
+      await undo(id, () => blobs.delete(id));
+      throw error;
+    }
+    all.set(fields.name, [{ id, bytes: info.bytes }, ...older]);
+    await replaced(all, fields.name, older);
+    return stored(id);
+  }
+
+  /** An id that the library made may be sent twice: the second time it answers `existing`. */
+  async function intend(job: NewJob): Promise<void> {
+    lost.throwIfAborted();
+    const [answer] = await twice(() => store.insert([job], { atomic: false }));
+    if (answer?.outcome === 'refused') throw new LastoutError(answer.code, answer.message, answer.details);
+  }
+
+  async function write(id: string, chunks: AsyncIterable<Uint8Array>, has: number): Promise<BlobInfo> {
+    const allowance = await quota.allow(asker.id, has);
+    try {
+      const given = metered(chunks, allowance.take);
+      const written = await blobs.put(id, given.chunks, { maxBytes: allowance.maxBytes, signal: lost });
+      const { bytes, digest } = given.total();
+      if (written.bytes === bytes && written.digest === digest) return { bytes, digest };
+      const message = `${bytes} bytes were given for artifact ${id}, but others were stored; they were removed again.`;
+      throw new LastoutError('DIGEST_MISMATCH', message, { id });
+    } finally {
+      allowance.done();
+    }
+  }
+
+  async function confirm(id: string, info: BlobInfo, ttlMs: number | null): Promise<void> {
+    const { epoch, owner } = asker;
+    const when = ttlMs === null ? null : { inMs: ttlMs };
+    const outcome = await twice(() =>
+      moveOne(store, id, { kind: 'confirm', memo: memoOf(info), when, under: { epoch, owner } }),
+    );
+    if (outcome === 'confirmed') return;
+    const fault = outcome === 'stale' ? 'its job is no longer held by this worker' : 'writing it took too long';
+    throw new LastoutError('STALE_CLAIM', `The artifact was not kept: ${fault}.`);
+  }
+
+  async function stored(id: string): Promise<Artifact> {
+    const { jobs } = await store.find({ filter: { ...noFilter, ids: [id] }, cursor: null, limit: 1 });
+    const artifact = jobs[0] && readArtifact(jobs[0], Number.NEGATIVE_INFINITY);
+    if (artifact) return artifact;
+    throw new LastoutError('STALE_CLAIM', `The artifact was not kept: its job was removed meanwhile.`);
+  }
+
+  /** What had the name before. If it cannot go now, the next sweep takes it. */
+  async function replaced(all: Map<string, Kept[]>, name: string, older: readonly Kept[]): Promise<void> {
+    for (const one of older) {
+      try {
+        await blobs.delete(one.id);
+        await twice(() => moveOne(store, one.id, { kind: 'remove', force: false }));
+        all.set(name, all.get(name)!.filter(({ id }) => id !== one.id)); // biome-ignore format: one thing
+      } catch (error) {
+        logger.warn('A replaced artifact could not be deleted; the next sweep tries again', about(one.id, error));
+        await moveOne(store, one.id, { kind: 'reschedule', when: { inMs: 0 }, priority: null }).catch(() => undefined);
+      }
+    }
+  }
+
+  /** Bytes first. What fails here is due within the hour, or goes with the job. */
+  async function undo(id: string, deleteThing: () => Promise<void>): Promise<void> {
+    try {
+      await deleteThing();
+      await moveOne(store, id, { kind: 'remove', force: false });
+    } catch (error) {
+      logger.warn('Something that was begun could not be taken back; the next sweep tries again', about(id, error));
+    }
+  }
+
+  async function tempDir(): Promise<string> {
+    if (folders.length >= foldersMax)
+      throw new LastoutError('ARTIFACT_QUOTA', `This attempt has ${foldersMax} temporary folders already.`);
+    const id = system.id();
+    await intend(tempJob(id, asker));
+    folders.push(id);
+    try {
+      return await temp.make(id);
+    } catch (error) {
+      folders.splice(folders.indexOf(id), 1);
+      await undo(id, () => temp.delete(id));
+      throw error;
+    }
+  }
+
+  return {
+    put,
+    tempDir,
+    async end() {
+      await Promise.all(folders.splice(0).map((id) => undo(id, () => temp.delete(id))));
+    },
+  };
+}
+
+/** Another worker may have the job by now, or nobody: what is under way is called off. No other reason ends it. */
+function lossOf({ signal }: Asker): AbortSignal {
+  const lost = new AbortController();
+  const look = (): void => {
+    const reason: unknown = signal.reason;
+    if (reason instanceof LastoutError && reason.code === 'STALE_CLAIM') lost.abort(reason);
+  };
+  if (signal.aborted) look();
+  else signal.addEventListener('abort', look, { once: true });
+  return lost.signal;
+}
+
+async function keptBy({ store }: Making, jobId: string): Promise<Map<string, Kept[]>> {
+  const kept = new Map<string, Kept[]>();
+  for await (const record of ownedBy(store, jobId, artifactType)) {
+    const artifact = readArtifact(record, Number.NEGATIVE_INFINITY);
+    if (!artifact) continue;
+    const { id, name, bytes } = artifact;
+    kept.set(name, [...(kept.get(name) ?? []), { id, bytes }]);
+  }
+  return kept;
+}
+
+/** Newest first. */
+export async function* ownedBy(store: Store, jobId: string, type: string): AsyncIterable<StoredJob> {
+  const filter = { ...noFilter, ownedBy: jobId, types: [type], states: ['pending' as const] };
+  for (let cursor: string | null = null; ; ) {
+    const page: Awaited<ReturnType<Store['find']>> = await store.find({ filter, cursor, limit: 200 });
+    yield* page.jobs;
+    if (page.next === null) return;
+    cursor = page.next;
+  }
+}
+
+function sizeWithout(all: ReadonlyMap<string, readonly Kept[]>, name: string): number {
+  let sum = 0;
+  for (const [other, list] of all) if (other !== name) for (const { bytes } of list) sum += bytes;
+  return sum;
+}
+
+/** Undefined: there is no such job. */
+export async function moveOne(store: Store, id: string, move: Move): Promise<MoveOutcome | undefined> {
+  const { items } = await store.move({
+    filter: { ...noFilter, ids: [id] },
+    move,
+    dryRun: false,
+    cursor: null,
+    limit: 1,
+  });
+  return items[0]?.outcome;
+}
+
+/** For what may be done again: an answer that was lost is asked for a second time. */
+async function twice<T>(call: () => Promise<T>): Promise<T> {
+  try {
+    return await call();
+  } catch (error) {
+    if (!isUnknown(error)) throw error;
+    return call();
+  }
+}
+
+function about(id: string, error: unknown): object {
+  return { id, error: describeThrown(error).message };
+}

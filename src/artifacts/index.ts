@@ -1,0 +1,114 @@
+/** Blobs with an owner: what handlers put, what callers read, and how it ends. */
+import type { Artifact, Artifacts } from '../core/artifact.js';
+import type { BlobStore, TempFolders } from '../core/blobs.js';
+import { LastoutError } from '../core/errors.js';
+import type { Logger } from '../core/job.js';
+import { checkId } from '../core/names.js';
+import type { Asker, Belongings, BelongingsOf, Finalizer, Freeing } from '../core/owned.js';
+import { type JobFilter, noFilter, type Store, type StoredJob } from '../core/store.js';
+import type { System } from '../core/system.js';
+import { belongingsOf, ownedBy } from './belongings.js';
+import { corrupt, verified } from './chunks.js';
+import { type ArtifactLimits, quotaOf } from './quota.js';
+import { artifactType, checkArtifactName, readArtifact, subjectOf, tempType } from './records.js';
+
+/** Where the bytes are; null: `open` was given no place for them. */
+export interface Place extends ArtifactLimits {
+  readonly blobs: BlobStore;
+  readonly temp: TempFolders;
+}
+
+export interface ArtifactParts {
+  readonly store: Store;
+  readonly system: System;
+  readonly logger: Logger;
+  readonly place: Place | null;
+}
+
+export function belongingsOn({ place, ...parts }: ArtifactParts): BelongingsOf {
+  if (!place) return () => nowhere;
+  const quota = quotaOf(place.blobs, place);
+  return (asker: Asker) => belongingsOf({ ...parts, ...place, quota }, asker);
+}
+
+const nowhere: Belongings = {
+  put: () => Promise.reject(placeMissing()),
+  tempDir: () => Promise.reject(placeMissing()),
+  end: () => Promise.resolve(),
+};
+
+function placeMissing(): LastoutError {
+  const message =
+    'This queue has no place for artifacts and temporary folders: give open { artifacts: { dir } }, or "memory".';
+  return new LastoutError('UNKNOWN_OPTION', message, { option: 'artifacts' });
+}
+
+export function finalizerOf(place: Place | null): Finalizer {
+  if (!place) return { types: new Set(), end: () => Promise.reject(placeMissing()), isInUse: () => false, list: none };
+  const { blobs, temp } = place;
+  return {
+    types: new Set([artifactType, tempType]),
+    end: ({ id, type }) => (type === tempType ? temp.delete(id) : blobs.delete(id)),
+    isInUse: ({ type, key }, owner) =>
+      type === tempType && owner?.state === 'processing' && String(owner.epoch) === key,
+    async *list(olderThanMs) {
+      for await (const { id } of blobs.list(olderThanMs)) yield { id, end: () => blobs.delete(id) };
+      for await (const { id } of temp.list(olderThanMs)) yield { id, end: () => temp.delete(id) };
+    },
+  };
+}
+
+async function* none(): AsyncIterable<never> {
+  yield* [];
+}
+
+export function artifactsOn({ store, system, place }: ArtifactParts, freeing: Freeing): Artifacts {
+  const find = async (filter: Partial<JobFilter>): Promise<StoredJob | undefined> => {
+    const asked = { ...noFilter, types: [artifactType], states: ['pending' as const], ...filter };
+    // Newest first; of one name there may be an unconfirmed one, and one that is about to go.
+    const { jobs } = await store.find({ filter: asked, cursor: null, limit: 100 });
+    return jobs.find((record) => readArtifact(record, system.now()) !== null);
+  };
+  const view = (record: StoredJob | undefined): Artifact | null => (record ? readArtifact(record, system.now()) : null);
+
+  return {
+    async get(jobId, name) {
+      return view(await find({ ownedBy: checkId(jobId), key: checkArtifactName(name) }));
+    },
+    async list(jobId) {
+      const byName = new Map<string, Artifact>();
+      for await (const record of ownedBy(store, checkId(jobId), artifactType)) {
+        const artifact = view(record);
+        if (artifact && !byName.has(artifact.name)) byName.set(artifact.name, artifact);
+      }
+      return [...byName.values()].reverse();
+    },
+    async byLink(shortLink) {
+      if (!/^[0-9A-Za-z]{8}$/.test(String(shortLink))) return null;
+      return view(await find({ subject: subjectOf(shortLink) }));
+    },
+    async read(id) {
+      const artifact = view(await find({ ids: [checkId(id, 'The id of the artifact')] }));
+      if (!artifact) throw new LastoutError('JOB_NOT_FOUND', `There is no artifact ${id}, or it has expired.`);
+      if (!place) throw placeMissing();
+      return verified(id, told(id, place.blobs.read(id)), artifact);
+    },
+    async remove(id) {
+      const filter = { ...noFilter, ids: [checkId(id, 'The id of the artifact')], types: [artifactType] };
+      const { jobs } = await store.find({ filter, cursor: null, limit: 1 });
+      if (jobs.length === 0) return false;
+      const { freed, failed } = await freeing.endThings(jobs);
+      for (const error of failed.values()) throw error;
+      return freed.length > 0;
+    },
+  };
+}
+
+/** Bytes that are not there are as bad as wrong ones. */
+async function* told(id: string, chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
+  try {
+    yield* chunks;
+  } catch (error) {
+    throw corrupt(id, 'its bytes cannot be read', error);
+  }
+}

@@ -1,0 +1,135 @@
+/** An artifact or a temporary folder as a job: what its record holds, and how it is read. */
+import type { Artifact, ArtifactOptions } from '../core/artifact.js';
+import type { BlobInfo } from '../core/blobs.js';
+import { whyUnreadable } from '../core/coded.js';
+import { show, toMs, yearMs } from '../core/duration.js';
+import { LastoutError } from '../core/errors.js';
+import { byteLength } from '../core/json.js';
+import { checkName, systemQueue } from '../core/names.js';
+import { policyText } from '../core/options.js';
+import type { Asker } from '../core/owned.js';
+import { checkKeep } from '../core/policy.js';
+import { farAway, type NewJob, type StoredJob } from '../core/store.js';
+import { refuseUnknown } from '../core/unknown-option.js';
+
+export const artifactType = 'lastout.artifact';
+export const tempType = 'lastout.temp';
+
+/** A thing whose making was never confirmed is due to go after so long. */
+export const intentMs = 3_600_000;
+
+const nameBytesMax = 255;
+const contentTypeMax = 255;
+
+export interface ArtifactFields {
+  readonly name: string;
+  readonly kind: string;
+  readonly contentType: string;
+  readonly shortLink: string | null;
+  readonly ttlMs: number | null;
+}
+
+/** Any text may be a name, for it never becomes a path; what would garble a list or a header is refused. */
+export function checkArtifactName(name: unknown): string {
+  const isText = typeof name === 'string' && name !== '' && name.isWellFormed() && !/\p{Cc}/u.test(name);
+  if (isText && byteLength(name) <= nameBytesMax) return name;
+  throw new LastoutError(
+    'INVALID_ARTIFACT_NAME',
+    `The name of the artifact is ${show(name)}; give 1 to ${nameBytesMax} bytes of text without control characters.`,
+  );
+}
+
+export function readFields(name: string, isText: boolean, options: ArtifactOptions, token: () => string) {
+  refuseUnknown(options, ['kind', 'contentType', 'ttl', 'shortLink'], 'The options of artifact.put');
+  const { kind = 'artifact', contentType = isText ? 'text/plain; charset=utf-8' : 'application/octet-stream' } =
+    options;
+  if (options.shortLink !== undefined && typeof options.shortLink !== 'boolean')
+    throw new LastoutError('UNKNOWN_OPTION', `shortLink is ${show(options.shortLink)}; give true or false.`);
+  return {
+    name: checkArtifactName(name),
+    kind: checkName(kind, 'kind'),
+    contentType: checkContentType(contentType),
+    shortLink: options.shortLink === true ? token() : null,
+    ttlMs: options.ttl === undefined ? null : checkTtl(options.ttl),
+  } satisfies ArtifactFields;
+}
+
+function checkContentType(contentType: unknown): string {
+  if (typeof contentType === 'string' && /^[ -~]+$/.test(contentType) && contentType.length <= contentTypeMax)
+    return contentType;
+  const message = `contentType is ${show(contentType)}; give something like "image/png", at most ${contentTypeMax} characters.`;
+  throw new LastoutError('INVALID_NAME', message);
+}
+
+function checkTtl(ttl: unknown): number {
+  const ms = toMs(ttl, 'ttl', 'INVALID_TTL', yearMs);
+  if (ms < 1) throw new LastoutError('INVALID_TTL', `ttl is ${show(ttl)}; give at least one millisecond.`);
+  return ms;
+}
+
+export function artifactJob(id: string, asker: Asker, fields: ArtifactFields): NewJob {
+  const { name, shortLink } = fields;
+  const subject = shortLink === null ? null : subjectOf(shortLink);
+  return { ...ownedJob(id, asker, artifactType), key: name, subject, input: JSON.stringify(fields) };
+}
+
+export function subjectOf(shortLink: string): string {
+  return `link:${shortLink}`;
+}
+
+/** Its key says under which claim it was made: as long as that lives, it is in use. */
+export function tempJob(id: string, asker: Asker): NewJob {
+  return { ...ownedJob(id, asker, tempType), key: String(asker.epoch) };
+}
+
+function ownedJob(id: string, asker: Asker, type: string): NewJob {
+  return {
+    id,
+    idGiven: false,
+    print: null,
+    type,
+    queue: systemQueue,
+    priority: 0,
+    when: { inMs: intentMs },
+    ttlMs: null,
+    maxAttempts: 1,
+    subject: null,
+    key: null,
+    exclusiveKey: null,
+    deduplication: 'none',
+    source: null,
+    metadata: null,
+    policy: policyText({ keep: checkKeep(0) }),
+    input: 'null',
+    ownedBy: asker.id,
+    under: { epoch: asker.epoch, owner: asker.owner },
+  };
+}
+
+export function memoOf({ bytes, digest }: BlobInfo): string {
+  return JSON.stringify({ bytes, digest });
+}
+
+/** Null: its bytes were never confirmed, or its ttl is over. */
+export function readArtifact(record: StoredJob, now: number): Artifact | null {
+  const { id, input, memo, ownedBy, createdAt, dueAt, state } = record;
+  if (record.type !== artifactType || state !== 'pending' || memo === null || ownedBy === null) return null;
+  const why = whyUnreadable(memo) ?? whyUnreadable(input);
+  if (why !== null) throw new LastoutError('UNSERIALIZABLE', `Artifact ${id} cannot be read: ${why}`);
+  const expiresAt = dueAt === null || dueAt >= farAway ? null : dueAt;
+  if (expiresAt !== null && expiresAt <= now) return null;
+  const { name, kind, contentType, shortLink } = JSON.parse(input) as ArtifactFields;
+  const { bytes, digest } = JSON.parse(memo) as BlobInfo;
+  return {
+    id,
+    jobId: ownedBy,
+    name,
+    kind,
+    contentType,
+    bytes,
+    digest,
+    shortLink,
+    createdAt: new Date(createdAt),
+    expiresAt: expiresAt === null ? null : new Date(expiresAt),
+  };
+}

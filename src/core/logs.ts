@@ -1,0 +1,140 @@
+/** What is read besides jobs: the bounded logs, and what a store knows about itself. */
+import type { JobEvent, State } from './job.js';
+import type { CleanupPolicy } from './policy.js';
+import type { StoredJob } from './stored-job.js';
+
+/** One line of the event log. */
+export interface EventRecord extends Omit<JobEvent, 'cursor' | 'at'> {
+  readonly cursor: string;
+  readonly at: number;
+}
+
+export interface LogLine {
+  readonly at: number;
+  readonly message: string;
+  /** JSON or null. */
+  readonly fields: string | null;
+}
+
+export type ReadRequest =
+  | { readonly log: 'events'; readonly after: string | null; readonly limit: number }
+  | { readonly log: 'job'; readonly id: string }
+  /** What an owner holds, for one that does not know how its last claim went. */
+  | { readonly log: 'claims'; readonly owner: string }
+  /** How many jobs are due and do not run, whatever holds them back; counted up to the limit. */
+  | {
+      readonly log: 'due';
+      readonly types: readonly string[];
+      /** Null: every queue. */
+      readonly queues: readonly string[] | null;
+      readonly limit: number;
+    }
+  /** Why a job is where it is. */
+  | { readonly log: 'why'; readonly id: string }
+  /** What a cleanup by this policy removes, page by page. */
+  | { readonly log: 'plan'; readonly cleanup: CleanupPolicy; readonly cursor: string | null; readonly limit: number }
+  | { readonly log: 'ledger'; readonly cursor: string | null; readonly limit: number }
+  | { readonly log: 'audit'; readonly cursor: string | null; readonly limit: number }
+  /** The cards that live. */
+  | { readonly log: 'workers' };
+
+export interface HeldClaim {
+  readonly epoch: number;
+  /** Not settled, not lost. */
+  readonly ids: readonly string[];
+}
+
+export interface EventPage {
+  readonly events: readonly EventRecord[];
+  /** Where the next read goes on. */
+  readonly cursor: string;
+  /** The log no longer reaches back to the cursor: something was missed. */
+  readonly reset: boolean;
+}
+
+/** What a worker takes. */
+export interface Card {
+  readonly name: string;
+  readonly types: readonly string[];
+  /** Null: every queue. */
+  readonly queues: readonly string[] | null;
+  readonly concurrency: number;
+}
+
+export interface WorkerCard {
+  readonly owner: string;
+  readonly card: Card;
+  /** When it lapses unless the worker is heard of again. */
+  readonly dueAt: number;
+}
+
+/** Why a removed job went: by one of the three rules of retention, or by hand. */
+export type RemovedWhy = 'age' | 'count' | 'cap' | 'removed';
+
+/** What a tombstone tells. */
+export interface Gone {
+  readonly at: number;
+  readonly why: RemovedWhy;
+  readonly type: string;
+  readonly queue: string;
+  /** At its removal. */
+  readonly state: State;
+}
+
+export interface Why {
+  /** Null: removed, see `gone`. */
+  readonly job: StoredJob | null;
+  readonly gone: Gone | null;
+  /** A pending job that is due counts as ready or behind only once it was promoted. Null: it is gone. */
+  readonly place: 'ready' | 'later' | 'behind' | 'claimed' | 'finished' | null;
+  /** Of a job that is behind: the id of the one that has the turn. */
+  readonly turnOf: string | null;
+  readonly claim: { readonly owner: string; readonly dueAt: number } | null;
+  /** How many live jobs it owns. */
+  readonly owns: number;
+  /** Of its queue. */
+  readonly paused: boolean;
+  readonly blockedBy: 'concurrency' | 'rate' | null;
+  readonly blockedUntil: number | null;
+  /** Living cards that take its type and its queue. */
+  readonly workers: number;
+}
+
+export interface PlanPart {
+  readonly count: number;
+  /** Length of the texts of input, result and error together, in UTF-16 units. */
+  readonly bytes: number;
+  /** The first ten ids of this page, in the order of removal. */
+  readonly sample: readonly string[];
+}
+
+/** The sums of one page only. What owns something counts like any other; what is held is no candidate. */
+export interface PlanPage {
+  readonly age: PlanPart;
+  readonly count: PlanPart;
+  readonly cap: PlanPart;
+  readonly next: string | null;
+}
+
+export interface LedgerPage {
+  /** JSON, newest first. */
+  readonly entries: readonly string[];
+  readonly next: string | null;
+}
+
+/** A kind is `job`, or of a job of queue `lastout` its type. */
+export interface AuditKind {
+  /** Totals that only grow, written by the step that inserts or removes a row; on the first page only, else 0. */
+  readonly created: number;
+  readonly released: number;
+  /** Rows of this page that are where they belong … */
+  readonly live: number;
+  /** … and those that stand nowhere (neither in a place, nor held by a living claim, nor finished), or are live and owned by a job that is not stored. */
+  readonly attention: readonly string[];
+}
+
+/** At most `limit` rows; a page with a hundred that need attention ends there. */
+export interface AuditPage {
+  readonly kinds: { readonly [kind: string]: AuditKind };
+  readonly next: string | null;
+}

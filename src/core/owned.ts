@@ -1,0 +1,61 @@
+/**
+ * What jobs own outside their rows: each thing has a record, a job of queue `lastout` that names its owner and is inserted
+ * before the thing exists. These are the interfaces through which the makers of things, the workers whose handlers ask for
+ * them, and the cleanup that ends them meet.
+ */
+import type { Artifact, ArtifactBody, ArtifactOptions } from './artifact.js';
+import type { LastoutError } from './errors.js';
+import type { StoredJob } from './stored-job.js';
+
+/** Whose handler asks: a job under a living claim. */
+export interface Asker {
+  readonly id: string;
+  readonly epoch: number;
+  /** Of the claim. */
+  readonly owner: string;
+  readonly signal: AbortSignal;
+}
+
+/** What one attempt makes and leaves. */
+export interface Belongings {
+  put(name: string, body: ArtifactBody, options?: ArtifactOptions): Promise<Artifact>;
+  tempDir(): Promise<string>;
+  /** The handler has ended: what was only for the time of its run goes. Never rejects. */
+  end(): Promise<void>;
+}
+
+export type BelongingsOf = (asker: Asker) => Belongings;
+
+/** How things end. */
+export interface Finalizer {
+  /** The types of records that it knows. */
+  readonly types: ReadonlySet<string>;
+  /** Ends the thing behind a record. One that is gone already is fine; rejects where it is still there. */
+  end(record: StoredJob): Promise<void>;
+  /** A thing that is due may still be in use by the attempt that made it. */
+  isInUse(record: StoredJob, owner: StoredJob | undefined): boolean;
+  /** Things that are older than this and may have lost their record. */
+  list(olderThanMs: number): AsyncIterable<{ readonly id: string; end(): Promise<void> }>;
+}
+
+/** Frees jobs of what they own, so that they can be removed: first the thing goes, then its record. */
+export interface Freeing {
+  /** Jobs, by id. */
+  free(owners: readonly string[]): Promise<Freed>;
+  /** Records of things. */
+  endThings(records: readonly StoredJob[]): Promise<Freed>;
+}
+
+/** Ids of what was asked for. A store that does not answer rejects the whole call instead. */
+export interface Freed {
+  readonly freed: readonly string[];
+  /** Somebody holds it, or its owner: nothing of it was touched. */
+  readonly held: readonly string[];
+  /** Why its things could not be ended. */
+  readonly failed: ReadonlyMap<string, LastoutError>;
+}
+
+/** A hold that is over no longer counts, whether or not the store has lifted it. */
+export function isHeld({ heldUntil }: StoredJob, now: number): boolean {
+  return heldUntil !== null && heldUntil > now;
+}

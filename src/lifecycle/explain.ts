@@ -1,0 +1,185 @@
+/** Why a job is here, why it does not run, when and by which rule it goes; or why it is gone. */
+import { readableMessage } from '../core/coded.js';
+import { LastoutError } from '../core/errors.js';
+import type { JobError, State } from '../core/job.js';
+import { checkId, systemQueue } from '../core/names.js';
+import { isHeld } from '../core/owned.js';
+import { type CleanupPolicy, policyOf, type StoredKeep } from '../core/policy.js';
+import { farAway, type Gone, type Store, type StoredJob, type Why } from '../core/store.js';
+
+export interface Explanation {
+  readonly id: string;
+  readonly state: State | 'removed';
+  /** Whole sentences. */
+  readonly because: string;
+  /** When that changes, as far as it is known. */
+  readonly until: Date | null;
+  /** What it waits for: `delay`, `paused`, `concurrency`, `rate`, `worker`, `held`, or the id of the job before it. */
+  readonly blockedBy: string | null;
+}
+
+/** An explanation of a job, before it is dated and signed. */
+interface Told {
+  readonly because: string;
+  readonly until: number | null;
+  readonly blockedBy: string | null;
+}
+
+export async function explainOn(store: Store, now: number, cleanup: CleanupPolicy, id: string): Promise<Explanation> {
+  const why = await store.read({ log: 'why', id: checkId(id) });
+  if (why?.job) return signed(id, why.job.state, withHold(why.job, now, explainStored(why.job, why, now, cleanup)));
+  if (why?.gone) return signed(id, 'removed', { because: explainGone(why.gone), until: null, blockedBy: null });
+  throw new LastoutError(
+    'JOB_NOT_FOUND',
+    `There is no job ${id}; it was never here, or it went so long ago that its trace is gone too.`,
+  );
+}
+
+function signed(id: string, state: Explanation['state'], { because, until, blockedBy }: Told): Explanation {
+  return { id, state, because, until: until === null || until >= farAway ? null : new Date(until), blockedBy };
+}
+
+function explainStored(job: StoredJob, why: Why, now: number, cleanup: CleanupPolicy): Told {
+  if (job.state === 'processing') return explainRunning(job, why, now);
+  if (job.state !== 'pending') return explainFinished(job, why, now, cleanup);
+  if (job.ownedBy !== null) return explainThing(job, job.ownedBy);
+  if (job.queue === systemQueue)
+    return told(`It is ${job.type} "${job.key}" of the library; it is due ${at(job.dueAt!)}.`, job.dueAt);
+  return explainWaiting(job, why, now);
+}
+
+// ---- pending ---------------------------------------------------------------------------------------------------
+
+function explainWaiting(job: StoredJob, why: Why, now: number): Told {
+  const { place, turnOf, paused, blockedBy, blockedUntil, workers } = why;
+  const { queue, type } = job;
+  if (job.dueAt! > now)
+    return told(`${triedText(job)}It is not due before ${at(job.dueAt!)}.${ttlText(job)}`, job.dueAt, 'delay');
+  const due = `${triedText(job)}It is due since ${at(job.dueAt!)}, `;
+  if (place === 'behind' && turnOf !== null)
+    return told(
+      `${due}but job ${turnOf} has the turn of its exclusive key "${job.exclusiveKey}".${ttlText(job)}`,
+      null,
+      turnOf,
+    );
+  if (paused) return told(`${due}but its queue "${queue}" is paused.${ttlText(job)}`, null, 'paused');
+  if (blockedBy === 'concurrency')
+    return told(`${due}but as many jobs of queue "${queue}" run as may run at once.${ttlText(job)}`, null, blockedBy);
+  if (blockedBy === 'rate')
+    return told(
+      `${due}but queue "${queue}" has started as many jobs as its rate allows${blockedUntil === null ? '' : ` until ${at(blockedUntil)}`}.${ttlText(job)}`,
+      blockedUntil,
+      blockedBy,
+    );
+  if (workers === 0)
+    return told(`${due}but no worker takes type "${type}" of queue "${queue}".${ttlText(job)}`, null, 'worker');
+  const whose = workers === 1 ? 'the worker that takes' : `one of the ${workers} workers that take`;
+  return told(`${due}and waits for a free slot of ${whose} type "${type}".${ttlText(job)}`, job.expiresAt);
+}
+
+function triedText({ attempts, maxAttempts, error }: StoredJob): string {
+  if (attempts === 0 || error === null) return '';
+  const { message } = JSON.parse(error) as JobError;
+  return `Attempt ${attempts} of ${maxAttempts} failed: ${firstLine(readableMessage(message))}. `;
+}
+
+function ttlText({ expiresAt }: StoredJob): string {
+  return expiresAt === null ? '' : ` If it has not started by ${at(expiresAt)}, it expires.`;
+}
+
+function explainThing({ type, dueAt, memo }: StoredJob, owner: string): Told {
+  const what = type === 'lastout.artifact' ? 'an artifact' : type === 'lastout.temp' ? 'a temporary folder' : type;
+  const unfinished = type === 'lastout.artifact' && memo === null ? ', not wholly written yet,' : '';
+  const when = dueAt === null || dueAt >= farAway ? '' : `, or after ${at(dueAt)}`;
+  return told(`It is ${what}${unfinished} of job ${owner} and goes before it goes${when}.`, dueAt);
+}
+
+// ---- processing ------------------------------------------------------------------------------------------------
+
+function explainRunning(job: StoredJob, { claim }: Why, now: number): Told {
+  const attempt = `attempt ${job.attempts} of ${job.maxAttempts}`;
+  const cancel =
+    job.cancelAt === null ? '' : ` A cancel was requested ${at(job.cancelAt)}: its handler is told to stop.`;
+  if (!claim) return told(`It runs, ${attempt}.${cancel}`, null);
+  if (claim.dueAt <= now)
+    return told(
+      `Worker ${claim.owner} has not been heard of since its claim lapsed ${at(claim.dueAt)}; the job comes back with the next tending.${cancel}`,
+      null,
+    );
+  return told(
+    `Worker ${claim.owner} runs it, ${attempt}; its claim holds until ${at(claim.dueAt)}.${cancel}`,
+    claim.dueAt,
+  );
+}
+
+// ---- finished --------------------------------------------------------------------------------------------------
+
+function explainFinished(job: StoredJob, { owns }: Why, now: number, cleanup: CleanupPolicy): Told {
+  const { state, completedAt } = job;
+  const keep = policyOf(job.policy).keep[state as 'completed'];
+  const { goesAt, rule } = ageRule(job, keep, cleanup);
+  const ended = `It is ${state} since ${at(completedAt!)}. `;
+  const besides = capText(keep, cleanup);
+  const owned =
+    owns === 0
+      ? ''
+      : ` It owns ${owns === 1 ? 'one thing' : `${owns} things`}, which ${owns === 1 ? 'goes' : 'go'} first.`;
+  if (goesAt === null) return told(`${ended}It stays: ${rule}.${besides}${owned}`, null);
+  if (goesAt < now) return told(`${ended}It goes with the next cleanup: ${rule}, until ${at(goesAt)}.${owned}`, goesAt);
+  return told(`${ended}It goes after ${at(goesAt)}: ${rule}.${besides}${owned}`, goesAt);
+}
+
+function ageRule(
+  { completedAt, createdAt, state, type }: StoredJob,
+  keep: StoredKeep | undefined,
+  { jobRetentionMs, useCompletedTime }: CleanupPolicy,
+): { goesAt: number | null; rule: string } {
+  if (keep?.ageMs === null) return { goesAt: null, rule: `keep of type "${type}" says for ever` };
+  if (keep?.ageMs !== undefined)
+    return { goesAt: completedAt! + keep.ageMs, rule: `keep of type "${type}" is ${keep.ageMs} ms for ${state} jobs` };
+  const [from, word] = useCompletedTime ? [completedAt!, 'end'] : [createdAt, 'creation'];
+  return { goesAt: from + jobRetentionMs, rule: `jobRetentionMs keeps it for ${jobRetentionMs} ms from its ${word}` };
+}
+
+/** What may remove it sooner. */
+function capText(keep: StoredKeep | undefined, { maxStoredJobs }: CleanupPolicy): string {
+  const count = keep?.count === undefined ? '' : ` Of its type and state the newest ${keep.count} are kept at most.`;
+  const cap =
+    maxStoredJobs === Number.POSITIVE_INFINITY ? '' : ` It goes sooner if more than ${maxStoredJobs} jobs are stored.`;
+  return count + cap;
+}
+
+function withHold(job: StoredJob, now: number, explained: Told): Told {
+  const { heldUntil, heldReason, state } = job;
+  if (!isHeld(job, now)) return explained;
+  const until = heldUntil! >= farAway ? 'it is released' : at(heldUntil!);
+  const because = `${explained.because} It is held until ${until} and not removed before: ${firstLine(readableMessage(heldReason ?? ''))}.`;
+  const isLive = state === 'pending' || state === 'processing';
+  return isLive ? { ...explained, because } : { because, until: heldUntil, blockedBy: 'held' };
+}
+
+// ---- removed ---------------------------------------------------------------------------------------------------
+
+const rules: { readonly [why in Gone['why']]: string } = {
+  age: 'it was past its retention',
+  count: 'newer jobs of its type and state took its place',
+  cap: 'more jobs were stored than maxStoredJobs allows, and it was among the oldest finished ones',
+  removed: 'somebody removed it by hand',
+};
+
+function explainGone({ at: when, why, type, state, queue }: Gone): string {
+  return `It was a ${state} job of type "${type}" in queue "${queue}" and was removed ${at(when)}: ${rules[why]}.`;
+}
+
+function told(because: string, until: number | null, blockedBy: string | null = null): Told {
+  return { because, until, blockedBy };
+}
+
+function at(ms: number): string {
+  return ms >= farAway ? 'never' : new Date(ms).toISOString();
+}
+
+function firstLine(text: string): string {
+  const line = text.split('\n', 1)[0]!.trim();
+  return (line.length > 200 ? `${line.slice(0, 200).toWellFormed()}…` : line).replace(/\.$/, '');
+}

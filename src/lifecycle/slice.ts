@@ -1,0 +1,32 @@
+/**
+ * How much one call of a cleanup takes on, and how long it then steps aside: a part may take about a millisecond longer than
+ * the cheapest one did, so that claims hardly notice it, and up to half of the time is everybody else's.
+ */
+import { pause, type System } from '../core/system.js';
+
+const most = 500;
+const least = 50;
+const graceMs = 1;
+const longestRestMs = 5;
+
+export function createSlice(system: System, signal: AbortSignal) {
+  let limit = least;
+  let cheapestMs = Number.POSITIVE_INFINITY;
+  let tookMs = 0;
+  return {
+    async measure<T>(work: (limit: number) => Promise<T>): Promise<T> {
+      const began = system.monotonic();
+      const answer = await work(limit);
+      tookMs = system.monotonic() - began;
+      cheapestMs = Math.min(cheapestMs, tookMs);
+      const factor = (graceMs + cheapestMs) / tookMs;
+      limit = Math.round(Math.min(most, Math.max(least, limit * Math.min(2, Math.max(0.5, factor)))));
+      return answer;
+    },
+    /** Between two parts everybody else has a turn; under a clock that stands still, no more than that. */
+    async rest(): Promise<void> {
+      if (tookMs > 0) await pause(system, Math.min(longestRestMs, tookMs), signal, 'hold');
+      else await new Promise<void>((resolve) => system.soon(resolve));
+    },
+  };
+}

@@ -1,0 +1,76 @@
+/** Wires what ends things: artifacts, the freeing of jobs, the sweeper; and what tells about it. */
+import { artifactsOn, belongingsOn, finalizerOf, type Place } from './artifacts/index.js';
+import { fileBlobs } from './artifacts/files.js';
+import { memoryBlobs } from './artifacts/memory.js';
+import { defaultLimits } from './artifacts/quota.js';
+import { tempFolders } from './artifacts/temp.js';
+import type { Artifacts } from './core/artifact.js';
+import type { BlobStore } from './core/blobs.js';
+import type { Logger } from './core/job.js';
+import type { BelongingsOf, Freeing } from './core/owned.js';
+import type { CleanupPolicy } from './core/policy.js';
+import type { Store } from './core/store.js';
+import type { System } from './core/system.js';
+import { freeingOn } from './lifecycle/freeing.js';
+import { createSweeper, type Sweeper } from './lifecycle/sweeper.js';
+import { thingsOn } from './lifecycle/things.js';
+import type { ArtifactSettings } from './open-options.js';
+
+export interface Lifecycle {
+  readonly artifacts: Artifacts;
+  readonly belongingsOf: BelongingsOf;
+  readonly freeing: Freeing;
+  readonly sweeper: Sweeper;
+  /** After the sweeper has stopped. */
+  close(): Promise<void>;
+}
+
+interface Parts {
+  readonly store: Store;
+  readonly system: System;
+  readonly logger: Logger;
+  readonly cleanup: CleanupPolicy;
+  readonly place: Place | null;
+}
+
+export function lifecycleOn(parts: Parts, alsoTend: () => Promise<void>): Lifecycle {
+  const { store, system, place } = parts;
+  const finalizer = finalizerOf(place);
+  const freeing = freeingOn(store, system, finalizer);
+  const things = thingsOn({ ...parts, finalizer, freeing });
+  return {
+    artifacts: artifactsOn(parts, freeing),
+    belongingsOf: belongingsOn(parts),
+    freeing,
+    sweeper: createSweeper({ ...parts, things, by: system.id() }, alsoTend),
+    close: async () => place?.temp.close(),
+  };
+}
+
+/** Queues that share a store in memory share its artifacts too. */
+const sharedBlobs = new WeakMap<object, BlobStore>();
+
+export async function openPlace(
+  settings: ArtifactSettings | null,
+  where: unknown,
+  system: System,
+): Promise<Place | null> {
+  if (!settings) return null;
+  const { maxBytes, maxBytesPerJob } = settings;
+  const limits = settings.in === 'memory' ? defaultLimits.memory : defaultLimits.files;
+  const dir = settings.in !== 'memory' && 'dir' in settings.in ? settings.in.dir : null;
+  return {
+    blobs: await blobsOf(settings.in, where, system),
+    temp: tempFolders(dir, system),
+    maxBytes: maxBytes ?? limits.maxBytes,
+    maxBytesPerJob: maxBytesPerJob ?? Math.min(limits.maxBytesPerJob, maxBytes ?? limits.maxBytes),
+  };
+}
+
+async function blobsOf(place: ArtifactSettings['in'], where: unknown, system: System): Promise<BlobStore> {
+  if (place !== 'memory') return 'dir' in place ? fileBlobs(place.dir, system) : place.blobs;
+  const shared = typeof where === 'object' && where !== null ? sharedBlobs.get(where) : undefined;
+  const blobs = shared ?? memoryBlobs(system);
+  if (typeof where === 'object' && where !== null) sharedBlobs.set(where, blobs);
+  return blobs;
+}

@@ -1,0 +1,184 @@
+/**
+ * What a cleanup would remove, without removing it: the orders and rules of the sweep, part after part, page by page. The
+ * cursor carries what the later pages need: the instant, where the walk stands, and what was found so far.
+ */
+import { LastoutError } from '../../core/errors.js';
+import type { FinishedState } from '../../core/job.js';
+import type { CleanupPolicy } from '../../core/policy.js';
+import type { PlanPage, PlanPart, ReadRequest } from '../../core/store.js';
+import type { Step } from './step.js';
+import type { CountGroup, FinishedOrder, Position, Row, Tables } from './tables.js';
+
+/** How many rows of a group the age rule leaves, of which that of a row's rank is the newest `rank`. */
+interface GroupSize extends CountGroup {
+  readonly n: number;
+}
+
+interface Cursor {
+  readonly part: 'goes' | 'other' | 'count' | 'cap';
+  /** The instant of the plan. */
+  readonly at: number;
+  /** Where the walk of this part stands. */
+  after: Position | null;
+  /** Found by age and by count. */
+  found: number;
+  /** Those that were walked through; the last one may not be finished. */
+  groups: GroupSize[];
+  /** How many more the cap takes; null: not known yet. */
+  excess: number | null;
+}
+
+interface Sum {
+  count: number;
+  bytes: number;
+  readonly sample: string[];
+}
+
+const sampleMax = 10;
+
+interface Walk {
+  readonly tables: Tables;
+  readonly cleanup: CleanupPolicy;
+  readonly cursor: Cursor;
+  readonly sums: { readonly age: Sum; readonly count: Sum; readonly cap: Sum };
+  /** How many rows may still be looked at. */
+  left: number;
+}
+
+export function plan(step: Step, { cleanup, cursor, limit }: ReadRequest & { log: 'plan' }): PlanPage {
+  const sums = { age: noSum(), count: noSum(), cap: noSum() };
+  let at: Cursor | null = cursor === null ? startAt(step.now) : parse(cursor);
+  for (let left = limit; at !== null && left > 0; ) {
+    const walk: Walk = { tables: step.tables, cleanup, cursor: at, sums, left };
+    const over: boolean = walkers[at.part](walk);
+    left = walk.left;
+    if (over) at = nextPart(at);
+  }
+  return { ...(sums satisfies { [name: string]: PlanPart }), next: at && JSON.stringify(at) };
+}
+
+const startAt = (now: number): Cursor => ({ part: 'goes', at: now, after: null, found: 0, groups: [], excess: null });
+
+const following = { goes: 'other', other: 'count', count: 'cap', cap: null } as const;
+
+function nextPart(cursor: Cursor): Cursor | null {
+  const part = following[cursor.part];
+  return part && { ...cursor, part, after: null };
+}
+
+/** Each walks as far as it may; true: it has come to its end. */
+const walkers: { readonly [P in Cursor['part']]: (walk: Walk) => boolean } = {
+  goes: (walk) => walkAge(walk, { by: 'goes', before: walk.cursor.at }),
+  other(walk) {
+    const { useCompletedTime, jobRetentionMs } = walk.cleanup;
+    const before = walk.cursor.at - jobRetentionMs;
+    return walkAge(walk, { by: useCompletedTime ? 'completed' : 'created', before });
+  },
+  count: walkGroup,
+  cap: walkCap,
+};
+
+function walkAge(walk: Walk, order: FinishedOrder): boolean {
+  return walkOn(walk, order, (row) => {
+    add(walk.sums.age, row);
+    walk.cursor.found += 1;
+  });
+}
+
+/** One group after the other, from its newest row: what the age rule takes has no rank. */
+function walkGroup(walk: Walk): boolean {
+  const { cursor, sums } = walk;
+  while (walk.left > 0) {
+    const begun = cursor.after !== null;
+    const group = begun ? cursor.groups.at(-1)! : walk.tables.countGroupAfter(cursor.groups.at(-1) ?? null);
+    if (!group) return true;
+    const { type, state } = group;
+    let n = begun ? (group as GroupSize).n : 0;
+    const over = walkOn(walk, { by: 'rank', type, state }, (row) => {
+      if (isOverAge(walk, row)) return;
+      if (row.keepCount !== null && n >= row.keepCount) {
+        add(sums.count, row);
+        cursor.found += 1;
+      }
+      n += 1;
+    });
+    if (begun) cursor.groups.pop();
+    cursor.groups.push({ type, state, n });
+    if (!over) return false;
+    cursor.after = null;
+  }
+  return false;
+}
+
+/** The oldest that the other rules leave. A row's rank follows from how many of its group are older. */
+function walkCap(walk: Walk): boolean {
+  const { cursor, sums, tables, cleanup } = walk;
+  cursor.excess ??= tables.storedTotal() - cleanup.maxStoredJobs - cursor.found;
+  const groups = new Map(cursor.groups.map((group) => [nameOf(group), { ...group }]));
+  const over = walkOn(
+    walk,
+    { by: 'ended' },
+    (row) => {
+      if (isOverAge(walk, row)) return;
+      const group = groups.get(nameOf(row as CountGroup));
+      if (group) group.n -= 1;
+      if (row.keepCount !== null && group && group.n >= row.keepCount) return;
+      add(sums.cap, row);
+      cursor.excess! -= 1;
+    },
+    () => cursor.excess! <= 0,
+  );
+  cursor.groups = [...groups.values()];
+  return over || cursor.excess <= 0;
+}
+
+/** True: the order has no more rows. */
+function walkOn(walk: Walk, order: FinishedOrder, visit: (row: Row) => void, isEnough = () => false): boolean {
+  const { tables, cursor } = walk;
+  if (isEnough()) return true;
+  const asked = walk.left;
+  const rows = tables.finishedAfter(order, cursor.after, asked);
+  for (const row of rows) {
+    walk.left -= 1;
+    cursor.after = { at: instantIn(order, row), seq: row.seq };
+    visit(row);
+    if (isEnough()) return true;
+  }
+  return rows.length < asked;
+}
+
+export function instantIn(order: FinishedOrder, row: Row): number {
+  switch (order.by) {
+    case 'goes':
+      return row.completedAt! + row.keepMs!;
+    case 'created':
+      return row.createdAt;
+    case 'completed':
+    case 'ended':
+    case 'rank':
+      return row.completedAt!;
+  }
+}
+
+function isOverAge({ cleanup, cursor }: Walk, { keepMs, completedAt, createdAt }: Row): boolean {
+  if (keepMs !== undefined) return keepMs !== null && completedAt! + keepMs < cursor.at;
+  return (cleanup.useCompletedTime ? completedAt! : createdAt) < cursor.at - cleanup.jobRetentionMs;
+}
+
+function add(sum: Sum, { id, input, result, error }: Row): void {
+  sum.count += 1;
+  sum.bytes += input.length + (result?.length ?? 0) + (error?.length ?? 0);
+  if (sum.sample.length < sampleMax) sum.sample.push(id);
+}
+
+const noSum = (): Sum => ({ count: 0, bytes: 0, sample: [] });
+
+const nameOf = ({ type, state }: { type: string; state: FinishedState }): string => `${type} ${state}`;
+
+function parse(text: string): Cursor {
+  try {
+    return JSON.parse(text) as Cursor;
+  } catch {
+    throw new LastoutError('INVALID_CURSOR', 'The cursor is not one that a page gave as "next".');
+  }
+}

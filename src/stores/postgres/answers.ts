@@ -1,0 +1,61 @@
+/** What an insert answers, in the words of the contract. */
+import type { LastoutError } from '../../core/errors.js';
+import {
+  type Refusal,
+  refusedAsFull,
+  refusedAsOther,
+  refusedAsStale,
+  refusedAsUnowned,
+  refusedBatch,
+} from '../../core/refusal.js';
+import type { Inserted, NewJob } from '../../core/store.js';
+
+/** `answers`: of those that were not simply created; see insert_v1. */
+export function insertedIn(jobs: readonly NewJob[], answers: string | null): readonly Inserted[] {
+  const inserted = jobs.map(({ id }): Inserted => ({ id, outcome: 'created' }));
+  if (answers === null) return inserted;
+  const list = JSON.parse(answers) as readonly AnswerIn[] | RefusalIn;
+  if (!Array.isArray(list)) throw refusalIn(jobs, list as RefusalIn);
+  for (const [index, outcome, id, other, most, pending] of list as readonly AnswerIn[]) {
+    if (outcome === 'conflict') inserted[index] = refusedAsOther(id);
+    else if (outcome === 'full') inserted[index] = refusedAsFull(id, other!, most!, pending!);
+    else if (outcome === 'JOB_NOT_FOUND') inserted[index] = refusedAsUnowned(id, other!);
+    else if (outcome === 'STALE_CLAIM') inserted[index] = refusedAsStale(id, other!);
+    else if (outcome === 'replaced') inserted[index] = { id, outcome, replaced: other! };
+    else inserted[index] = { id, outcome };
+  }
+  return inserted;
+}
+
+type AnswerIn = readonly [
+  index: number,
+  outcome: 'existing' | 'skipped' | 'coalesced' | 'replaced' | 'conflict' | 'full' | 'JOB_NOT_FOUND' | 'STALE_CLAIM',
+  id: string,
+  other: string | null,
+  most?: number,
+  pending?: number,
+];
+
+interface RefusalIn {
+  readonly code: 'QUEUE_FULL' | 'IDEMPOTENCY_CONFLICT' | 'JOB_NOT_FOUND' | 'STALE_CLAIM';
+  readonly index: number;
+  readonly most: number;
+  readonly pending: number;
+}
+
+function refusalIn(jobs: readonly NewJob[], refusal: RefusalIn): LastoutError {
+  return refusedBatch(reasonIn(jobs[refusal.index]!, refusal), refusal.index);
+}
+
+function reasonIn({ id, queue, ownedBy }: NewJob, { code, most, pending }: RefusalIn): Refusal {
+  switch (code) {
+    case 'QUEUE_FULL':
+      return refusedAsFull(id, queue, most, pending);
+    case 'IDEMPOTENCY_CONFLICT':
+      return refusedAsOther(id);
+    case 'JOB_NOT_FOUND':
+      return refusedAsUnowned(id, ownedBy!);
+    case 'STALE_CLAIM':
+      return refusedAsStale(id, ownedBy!);
+  }
+}

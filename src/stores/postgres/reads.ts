@@ -1,0 +1,193 @@
+/** The logs, and what a store knows about itself: what the functions tell put into words. */
+import { LastoutError } from '../../core/errors.js';
+import type { State } from '../../core/job.js';
+import type { CleanupPolicy } from '../../core/policy.js';
+import { seqOf } from '../../core/refusal.js';
+import type {
+  AuditKind,
+  AuditPage,
+  EventPage,
+  Gone,
+  HeldClaim,
+  LedgerPage,
+  LogLine,
+  PlanPage,
+  PlanPart,
+  ReadRequest,
+  RemovedWhy,
+  Why,
+  WorkerCard,
+} from '../../core/store.js';
+import type { Call } from './call.js';
+import { eventPage, fromOf } from './events.js';
+import { jobIn } from './rows.js';
+
+export type LogAnswer =
+  | EventPage
+  | readonly LogLine[]
+  | readonly HeldClaim[]
+  | number
+  | Why
+  | null
+  | PlanPage
+  | LedgerPage
+  | AuditPage
+  | readonly WorkerCard[];
+
+export async function readLog(call: Call, now: number | null, request: ReadRequest): Promise<LogAnswer> {
+  switch (request.log) {
+    case 'events': {
+      const from = fromOf(request.after);
+      const rows = await call('read_events_v1', [from?.row ?? null, request.limit]);
+      return eventPage(rows, request.after, from, request.limit);
+    }
+    case 'job': {
+      const rows = (await call('read_lines_v1', [request.id])) as [number, string, string | null][];
+      return rows.map(([at, message, fields]) => ({ at, message, fields }));
+    }
+    case 'claims': {
+      const rows = (await call('read_claims_v1', [request.owner])) as [number, string | null][];
+      return rows.map(([epoch, ids]) => ({ epoch, ids: idsIn(ids) }));
+    }
+    case 'due': {
+      const { types, queues, limit } = request;
+      return ((await call('read_due_v1', [now, types.join(), queues?.join() ?? null, limit])) as [[number]])[0][0];
+    }
+    case 'why':
+      return readWhy(call, now, request.id);
+    case 'plan':
+      return readPlan(call, now, request);
+    case 'ledger':
+      return readLedger(call, request);
+    case 'audit':
+      return readAudit(call, request);
+    case 'workers':
+      return readWorkers(call, now);
+  }
+}
+
+/** Ids have no commas. */
+export function idsIn(text: string | null): readonly string[] {
+  return text === null ? [] : text.split(',');
+}
+
+type WhyRow = readonly [
+  job: string | null,
+  goneAt: number | null,
+  goneWhy: RemovedWhy,
+  goneType: string,
+  goneQueue: string,
+  goneState: State,
+  place: number | null,
+  turnOf: string | null,
+  claimOwner: string | null,
+  claimDue: number | null,
+  owns: number,
+  paused: boolean,
+  slots: number | null,
+  opensAt: number | null,
+  workers: number,
+];
+
+const places = ['ready', 'later', 'behind', 'claimed', 'finished'] as const;
+
+async function readWhy(call: Call, now: number | null, id: string): Promise<Why | null> {
+  const [row] = (await call('read_why_v1', [now, id])) as unknown as readonly WhyRow[];
+  if (!row) return null;
+  const [job, , , , , , place, turnOf, claimOwner, claimDue, owns, paused, slots, opensAt, workers] = row;
+  const blockedBy = slots !== null && slots <= 0 ? 'concurrency' : opensAt === null ? null : 'rate';
+  return {
+    job: job === null ? null : jobIn(job),
+    gone: goneIn(row),
+    place: place === null ? null : places[place]!,
+    turnOf,
+    claim: claimOwner === null ? null : { owner: claimOwner, dueAt: claimDue! },
+    owns,
+    paused,
+    blockedBy,
+    blockedUntil: blockedBy === 'rate' ? opensAt : null,
+    workers,
+  };
+}
+
+function goneIn([, at, why, type, queue, state]: WhyRow): Gone | null {
+  return at === null ? null : { at, why, type, queue, state };
+}
+
+interface PageRequest {
+  readonly cursor: string | null;
+  readonly limit: number;
+}
+
+async function readPlan(
+  call: Call,
+  now: number | null,
+  { cleanup, cursor, limit }: PageRequest & { readonly cleanup: CleanupPolicy },
+): Promise<PlanPage> {
+  const { jobRetentionMs, useCompletedTime, maxStoredJobs } = cleanup;
+  const most = maxStoredJobs === Number.POSITIVE_INFINITY ? null : maxStoredJobs;
+  const args = [now, jobRetentionMs, useCompletedTime, most, planSpot(cursor), limit];
+  const rows = (await call('read_plan_v1', args)) as [string, number, number, string | null][];
+  const partOf = (name: string): PlanPart => {
+    const [, count, bytes, sample] = rows.find(([part]) => part === name)!;
+    return { count, bytes, sample: idsIn(sample) };
+  };
+  const next = rows.find(([part]) => part === 'next')?.[3] ?? null;
+  return { age: partOf('age'), count: partOf('count'), cap: partOf('cap'), next };
+}
+
+/** Where a page before said to go on: JSON of a row of \`planned\`, see sql/plan.ts. */
+function planSpot(cursor: string | null): string | null {
+  if (cursor !== null && !/^\{"phase":[0-3],"now":\d+,[^{}[\]]+\}$/.test(cursor)) throw badCursor();
+  return cursor;
+}
+
+function badCursor(): LastoutError {
+  return new LastoutError('INVALID_CURSOR', 'The cursor is not one that a page gave as "next".');
+}
+
+async function readLedger(call: Call, { cursor, limit }: PageRequest): Promise<LedgerPage> {
+  const below = cursor === null ? Number.MAX_SAFE_INTEGER : seqOf(cursor);
+  // One more tells whether there is a next page.
+  const rows = (await call('read_ledger_v1', [below, limit + 1])) as [number, string][];
+  const page = rows.slice(0, limit);
+  return {
+    entries: page.map(([, entry]) => entry),
+    next: rows.length > limit ? page.at(-1)![0].toString(36) : null,
+  };
+}
+
+type AuditRow = readonly [
+  kind: string | null,
+  created: number,
+  released: number,
+  live: number,
+  attention: string | null,
+  next: number | null,
+];
+
+async function readAudit(call: Call, { cursor, limit }: PageRequest): Promise<AuditPage> {
+  const args = [cursor === null ? null : seqOf(cursor), limit];
+  const rows = (await call('read_audit_v1', args)) as unknown as readonly AuditRow[];
+  const kinds: { [kind: string]: AuditKind } = {};
+  let next: string | null = null;
+  for (const [kind, created, released, live, attention, after] of rows) {
+    if (kind === null) next = after!.toString(36);
+    else kinds[kind] = { created, released, live, attention: idsIn(attention) };
+  }
+  return { kinds, next };
+}
+
+async function readWorkers(call: Call, now: number | null): Promise<readonly WorkerCard[]> {
+  const rows = (await call('read_workers_v1', [now])) as [string, number, number, string, string, string | null][];
+  return rows.map(([owner, dueAt, concurrency, name, types, queues]) => ({
+    owner,
+    card: {
+      name,
+      types: JSON.parse(types) as string[],
+      queues: queues === null ? null : (JSON.parse(queues) as string[]),
+      concurrency,
+    },
+    dueAt,
+  }));
+}

@@ -1,0 +1,47 @@
+/**
+ * Jobs that are owned by another one: they are inserted under its claim, and it is not removed before them. Who adds one marks
+ * the row of the owner (flag 8) before its commit, so that whoever removes the owner at that moment sees either the mark or
+ * the owned job. A job without the mark owns nothing, and nobody looks.
+ */
+export const owner = 8;
+
+export const own = (s: string): string => `
+-- Whether that claim holds a job. It cannot end before this transaction has.
+create function ${s}.is_under(p_seq bigint, p_epoch bigint, p_owner text) returns boolean language plpgsql as $$
+begin
+  perform 1 from ${s}.claims c where c.epoch = p_epoch and c.owner = p_owner and p_seq = any(c.seqs) for key share;
+  return found and exists (select 1 from ${s}.jobs b where b.seq = p_seq and b.epoch < p_epoch
+    and not exists (select 1 from ${s}.done d where d.seq = b.seq));
+end $$;
+
+-- Ties a job on its way in to its owner. Null: it is tied; else why it cannot be.
+create function ${s}.tie(n ${s}.new_job) returns text language plpgsql as $$
+begin
+  if n.under_epoch is not null then
+    if not exists (select 1 from ${s}.jobs b where b.id = n.owned_by) then return 'JOB_NOT_FOUND'; end if;
+    if not ${s}.is_under((select b.seq from ${s}.jobs b where b.id = n.owned_by), n.under_epoch, n.under_owner) then
+      return 'STALE_CLAIM';
+    end if;
+  end if;
+  update ${s}.jobs b set flags = b.flags | ${owner} where b.id = n.owned_by and b.flags & ${owner} = 0;
+  if found then return null; end if;
+  perform 1 from ${s}.jobs b where b.id = n.owned_by for key share;
+  return case when found then null else 'JOB_NOT_FOUND' end;
+end $$;
+
+create function ${s}.owns(p_id text) returns bigint language plpgsql stable as $$
+begin
+  return (select count(*) from ${s}.jobs o where o.owned_by = p_id and o.over is null);
+end $$;
+
+-- What keeps a job from being removed: held, owing, or null. It stays as it is until this transaction has ended.
+create function ${s}.keeps(p_now bigint, p_seq bigint, p_dry boolean) returns text language plpgsql as $$
+declare
+  j ${s}.jobs;
+begin
+  if not p_dry then perform 1 from ${s}.jobs b where b.seq = p_seq for update; end if;
+  select b.* into j from ${s}.jobs b where b.seq = p_seq;
+  return case when j.held_until > p_now then 'held'
+    when j.flags & ${owner} <> 0 and exists (select 1 from ${s}.jobs o where o.owned_by = j.id and o.over is null) then 'owing' end;
+end $$;
+`;

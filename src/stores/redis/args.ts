@@ -1,0 +1,70 @@
+/** What the scripts are told: which jobs, what to do with them, and lists among the arguments. */
+import { seqOf } from '../../core/refusal.js';
+import type { CleanupPolicy } from '../../core/policy.js';
+import { farAway, type JobFilter, type Move } from '../../core/store.js';
+import type { Args } from './connection.js';
+import { cancelError, underText } from './rows.js';
+import type { scripts } from './scripts.js';
+
+export type Value = string | number;
+
+/** One script, one step. */
+export type Reach = (script: keyof typeof scripts, args: Args) => Promise<unknown>;
+
+/** A list among the arguments: how many, and which; null is -1. */
+export function list(values: readonly string[] | null): Value[] {
+  return values === null ? [-1] : [values.length, ...values];
+}
+
+/** Retention, cap, and which time counts. */
+export function cleanupArgs({ jobRetentionMs, maxStoredJobs, useCompletedTime }: CleanupPolicy): Value[] {
+  return [jobRetentionMs, maxStoredJobs === Number.POSITIVE_INFINITY ? '' : maxStoredJobs, +useCompletedTime];
+}
+
+export function moveText(move: Move): string {
+  switch (move.kind) {
+    case 'cancel':
+      return JSON.stringify({ kind: move.kind, force: move.force, error: cancelError(move.reason) });
+    case 'remove':
+      return JSON.stringify(move);
+    case 'retry':
+      return JSON.stringify({ kind: move.kind });
+    case 'reschedule':
+      return JSON.stringify({
+        kind: move.kind,
+        ...move.when,
+        ...(move.priority !== null && { priority: move.priority }),
+      });
+    case 'hold':
+      return JSON.stringify({ kind: move.kind, reason: move.reason, untilAt: move.until ?? farAway });
+    case 'unhold':
+      return JSON.stringify(move);
+    case 'confirm':
+      return JSON.stringify({
+        kind: move.kind,
+        memo: move.memo,
+        ...(move.when ?? { at: farAway }),
+        ...(move.under && { under: underText(move.under) }),
+      });
+  }
+}
+
+export function filterArgs(filter: JobFilter, cursor: string | null, limit: number): Value[] {
+  const { ids, states, types, queues, subject, key, source, ownedBy, before, after, system } = filter;
+  const text = JSON.stringify({
+    system,
+    limit,
+    ...(cursor !== null && { cursor: seqOf(cursor) }),
+    ...(subject !== null && { subject }),
+    ...(key !== null && { key }),
+    ...(source !== null && { source }),
+    ...(ownedBy !== null && { ownedBy }),
+    ...(before !== null && { before }),
+    ...(after !== null && { after }),
+  });
+  return [text, ...list(ids), ...list(states), ...list(types), ...list(queues)];
+}
+
+export function cursorOf(seq: string | null): string | null {
+  return seq === null ? null : Number(seq).toString(36);
+}

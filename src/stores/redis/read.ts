@@ -1,0 +1,165 @@
+/** The logs, and what the store knows about its jobs: the arguments of each, and what its answer says. */
+import { LastoutError } from '../../core/errors.js';
+import type { State } from '../../core/job.js';
+import { seqOf } from '../../core/refusal.js';
+import type {
+  AuditKind,
+  AuditPage,
+  Card,
+  EventPage,
+  HeldClaim,
+  LedgerPage,
+  LogLine,
+  PlanPage,
+  PlanPart,
+  ReadRequest,
+  RemovedWhy,
+  Why,
+  WorkerCard,
+} from '../../core/store.js';
+import { cleanupArgs, cursorOf, list, type Reach } from './args.js';
+import { eventPage, type EventsReply, readFrom } from './events.js';
+import { jobIn, shapesIn, type View } from './rows.js';
+
+/** A script stops everybody while it runs: more rows are read by more calls. */
+const rowsMax = 2_000;
+
+type LogAnswer =
+  | EventPage
+  | readonly LogLine[]
+  | readonly HeldClaim[]
+  | number
+  | Why
+  | null
+  | PlanPage
+  | LedgerPage
+  | AuditPage
+  | readonly WorkerCard[];
+
+export async function readLog(look: Reach, request: ReadRequest): Promise<LogAnswer> {
+  switch (request.log) {
+    case 'events': {
+      const from = readFrom(request.after);
+      const reply = (await look('readEvents', [from.record, from.read + request.limit])) as EventsReply;
+      return eventPage(reply, request.after, from, request.limit);
+    }
+    case 'job':
+      return ((await look('readLines', [request.id])) as [string, string, string | null][]).map(
+        ([at, message, fields]) => ({ at: Number(at), message, fields }),
+      );
+    case 'claims':
+      return ((await look('readClaims', [request.owner])) as [string, string[]][])
+        .map(([epoch, ids]) => ({ epoch: Number(epoch), ids }))
+        .sort((a, b) => a.epoch - b.epoch);
+    case 'due':
+      return (await look('readDue', [...list(request.types), ...list(request.queues), request.limit])) as number;
+    case 'why':
+      return whyIn((await look('readWhy', [request.id])) as WhyReply);
+    case 'plan': {
+      const place = request.cursor === null ? '' : placeIn(request.cursor);
+      const args = [...cleanupArgs(request.cleanup), Math.min(request.limit, rowsMax), place];
+      return planIn((await look('readPlan', args)) as PlanReply);
+    }
+    case 'ledger': {
+      const below = request.cursor === null ? 0 : seqOf(request.cursor);
+      const [entries, next] = (await look('readLedger', [below, request.limit])) as [string[], string | null];
+      return { entries, next: cursorOf(next) };
+    }
+    case 'audit': {
+      const below = request.cursor === null ? 0 : seqOf(request.cursor);
+      return auditIn((await look('readAudit', [below, Math.min(request.limit, rowsMax)])) as AuditReply);
+    }
+    case 'workers':
+      return ((await look('readCards', [])) as [string, string, string][]).map(([owner, card, dueAt]) => ({
+        owner,
+        card: JSON.parse(card) as Card,
+        dueAt: Number(dueAt),
+      }));
+  }
+}
+
+type WhyReply =
+  | ['unknown']
+  | ['gone', at: string, why: RemovedWhy, type: string, queue: string, state: State]
+  | [
+      'here',
+      view: View,
+      shapes: string[],
+      place: NonNullable<Why['place']>,
+      turnOf: string | null,
+      claim: [owner: string, dueAt: string] | null,
+      owns: number,
+      paused: number,
+      blockedBy: Why['blockedBy'],
+      blockedUntil: string | null,
+      workers: number,
+    ];
+
+function whyIn(reply: WhyReply): Why | null {
+  if (reply[0] === 'unknown') return null;
+  if (reply[0] === 'gone') {
+    const [, at, why, type, queue, state] = reply;
+    return { ...nowhere, gone: { at: Number(at), why, type, queue, state } };
+  }
+  const [, view, shapes, place, turnOf, claim, owns, paused, blockedBy, blockedUntil, workers] = reply;
+  return {
+    job: jobIn(view, shapesIn(shapes)),
+    gone: null,
+    place,
+    turnOf,
+    claim: claim && { owner: claim[0], dueAt: Number(claim[1]) },
+    owns,
+    paused: paused === 1,
+    blockedBy,
+    blockedUntil: blockedUntil === null ? null : Number(blockedUntil),
+    workers,
+  };
+}
+
+const nowhere: Why = {
+  job: null,
+  gone: null,
+  place: null,
+  turnOf: null,
+  claim: null,
+  owns: 0,
+  paused: false,
+  blockedBy: null,
+  blockedUntil: null,
+  workers: 0,
+};
+
+type PartReply = [count: number, bytes: number, sample: string[]];
+type PlanReply = [next: string | null, age: PartReply, count: PartReply, cap: PartReply];
+
+/** The cursor is where the walk stands (lua/plan.ts), in a form that passes through URLs. */
+function planIn([next, age, count, cap]: PlanReply): PlanPage {
+  return {
+    age: partIn(age),
+    count: partIn(count),
+    cap: partIn(cap),
+    next: next === null ? null : Buffer.from(next).toString('base64url'),
+  };
+}
+
+function partIn([count, bytes, sample]: PartReply): PlanPart {
+  return { count, bytes, sample };
+}
+
+function placeIn(cursor: string): string {
+  const text = Buffer.from(cursor, 'base64url').toString();
+  if (!/^\{.*"phase":\d.*\}$/.test(text))
+    throw new LastoutError('INVALID_CURSOR', 'The cursor is not one that a page gave as "next".');
+  return text;
+}
+
+type AuditReply = [
+  next: string | null,
+  kinds: [name: string, created: number, released: number, live: number, attention: string[]][],
+];
+
+function auditIn([next, list]: AuditReply): AuditPage {
+  const kinds: Record<string, AuditKind> = {};
+  for (const [name, created, released, live, attention] of list) kinds[name] = { created, released, live, attention };
+  return { kinds, next: cursorOf(next) };
+}

@@ -1,0 +1,90 @@
+/** Audit: what was made and what went, beside what is there. */
+import assert from 'node:assert/strict';
+import type { AuditKind, AuditPage, Store } from '../../core/store.js';
+import { completed, ending, newJob, storeCase } from './bench.js';
+import { inside } from './transaction.js';
+
+type Books = { [kind: string]: AuditKind };
+
+async function audit(store: Store, limit = 100): Promise<Books> {
+  const books: Books = {};
+  let cursor: string | null = null;
+  do {
+    const page: AuditPage = await store.read({ log: 'audit', cursor, limit });
+    for (const [kind, { created, released, live, attention }] of Object.entries(page.kinds)) {
+      if (cursor !== null) assert.deepEqual([created, released], [0, 0], 'the totals come once');
+      const sum = books[kind] ?? { created: 0, released: 0, live: 0, attention: [] };
+      books[kind] = {
+        created: sum.created + created,
+        released: sum.released + released,
+        live: sum.live + live,
+        attention: [...sum.attention, ...attention],
+      };
+    }
+    cursor = page.next;
+  } while (cursor !== null);
+  return books;
+}
+
+const clean = (created: number, released: number): AuditKind => ({
+  created,
+  released,
+  live: created - released,
+  attention: [],
+});
+
+export const auditCases = [
+  storeCase('read: the books of an empty store are empty', async ({ store }) => {
+    assert.deepEqual(await audit(store), {});
+  }),
+  storeCase('read: the books count every job that was made, went and is there, whatever its state', async (bench) => {
+    await completed(bench, 3);
+    const [cancelled, removed] = [await bench.add(), await bench.add({ delay: 5 })];
+    await bench.cancel(cancelled);
+    await bench.remove(removed);
+    await bench.add();
+    await bench.take();
+    await bench.add({ exclusiveKey: 'k' });
+    await bench.add({ exclusiveKey: 'k' });
+    await bench.move([cancelled], { kind: 'retry', newIds: ['again'] });
+    for (const limit of [1, 2, 100]) assert.deepEqual(await audit(bench.store, limit), { job: clean(9, 1) });
+  }),
+  storeCase('read: what a sweep removes is booked as released', async (bench) => {
+    await completed(bench, 4);
+    bench.advance(1_000);
+    await bench.cleanUp({ jobRetentionMs: 1 });
+    await bench.add();
+    assert.deepEqual(await audit(bench.store), { job: clean(5, 4) });
+  }),
+  storeCase('read: jobs of queue lastout are booked by their type', async (bench) => {
+    const [id] = await completed(bench, 1);
+    const owned = await bench.add({ type: 'lastout.artifact', queue: 'lastout', ownedBy: id! });
+    await bench.add({ type: 'lastout.temp', queue: 'lastout', ownedBy: id! });
+    await bench.remove(owned);
+    assert.deepEqual(await audit(bench.store), {
+      job: clean(1, 0),
+      'lastout.artifact': clean(1, 1),
+      'lastout.temp': clean(1, 0),
+    });
+  }),
+  storeCase('read: what was refused, skipped or existed before is not booked', async (bench) => {
+    const job = { id: 'given', given: true, deduplication: 'skip' as const };
+    await bench.insert(job, job, { deduplication: 'skip' }, { ownedBy: 'nobody' });
+    assert.deepEqual(await audit(bench.store), { job: clean(1, 0) });
+  }),
+  storeCase('read: what came with a settlement is booked', async (bench) => {
+    const id = await bench.add();
+    const { epoch, owner } = await bench.take();
+    const settlement = { id, epoch, ending: ending.complete(), then: [newJob(), newJob()] };
+    for (let i = 0; i < 2; i++) await bench.store.settle({ owner, settlements: [settlement], started: [], next: null });
+    assert.deepEqual(await audit(bench.store), { job: clean(3, 0) });
+  }),
+  inside('read: what a caller’s transaction takes back was never booked', async ({ store }, begin) => {
+    for (const how of ['rollback', 'commit'] as const) {
+      const transaction = await begin();
+      await store.insert([newJob()], { atomic: true, tx: transaction.tx });
+      await transaction[how]();
+    }
+    assert.deepEqual(await audit(store), { job: clean(1, 0) });
+  }),
+];

@@ -1,0 +1,184 @@
+/** Plan: what a cleanup removes, told before it does. */
+import assert from 'node:assert/strict';
+import type { FinishedState } from '../../core/job.js';
+import type { CleanupPolicy, StoredKeep } from '../../core/policy.js';
+import type { PlanPage, PlanPart } from '../../core/store.js';
+import { type Bench, cleanupOf, completed, ending, type JobSketch, storeCase } from './bench.js';
+
+const parts = ['age', 'count', 'cap'] as const;
+type Plan = { readonly [P in (typeof parts)[number]]: PlanPart };
+
+async function plan({ store }: Bench, policy: Partial<CleanupPolicy> = {}, limit = 500): Promise<Plan> {
+  const none: PlanPart = { count: 0, bytes: 0, sample: [] };
+  let sums: Plan = { age: none, count: none, cap: none };
+  let cursor: string | null = null;
+  let pages = 0;
+  do {
+    const page: PlanPage = await store.read({ log: 'plan', cleanup: cleanupOf(policy), cursor, limit });
+    const add = (name: keyof Plan): PlanPart => {
+      assert.ok(page[name].count <= limit && page[name].sample.length <= Math.min(10, page[name].count));
+      return {
+        count: sums[name].count + page[name].count,
+        bytes: sums[name].bytes + page[name].bytes,
+        sample: [...sums[name].sample, ...page[name].sample],
+      };
+    };
+    sums = { age: add('age'), count: add('count'), cap: add('cap') };
+    cursor = page.next;
+    assert.ok((pages += 1) < 1_000, 'a plan comes to an end');
+  } while (cursor !== null);
+  return sums;
+}
+
+const counts = (sums: Plan): Record<(typeof parts)[number], number> => ({
+  age: sums.age.count,
+  count: sums.count.count,
+  cap: sums.cap.count,
+});
+
+const single = [
+  storeCase('read: where nothing goes, the plan is empty', async (bench) => {
+    const none = { count: 0, bytes: 0, sample: [] };
+    assert.deepEqual(await plan(bench, { maxStoredJobs: 0 }), { age: none, count: none, cap: none });
+    await completed(bench, 2);
+    await bench.add();
+    assert.deepEqual(await plan(bench, { maxStoredJobs: 3 }), { age: none, count: none, cap: none });
+  }),
+  storeCase('read: a plan changes nothing', async (bench) => {
+    const ids = await completed(bench, 3);
+    bench.advance(1_000);
+    const watched = await bench.watch();
+    await plan(bench, { jobRetentionMs: 1 });
+    assert.deepEqual([await bench.find(), await watched()], [ids.toReversed(), []]);
+  }),
+  storeCase('read: a plan tells the first ids, and the length of the texts that go', async (bench) => {
+    const ids = await completed(bench, 12, { input: '{"name":"Zoë"}' });
+    bench.advance(1_000);
+    const { age } = await plan(bench, { jobRetentionMs: 1 });
+    const bytes = 12 * ('{"name":"Zoë"}'.length + '"done"'.length);
+    assert.deepEqual(age, { count: 12, bytes, sample: ids.slice(0, 10) });
+  }),
+  storeCase('read: an error counts for the length too', async (bench) => {
+    const id = await bench.add();
+    await bench.settle(await bench.take(), ending.fail({ message: 'no' }));
+    const { error, input } = await bench.job(id);
+    assert.equal((await plan(bench, { maxStoredJobs: 0 })).cap.bytes, input.length + error!.length);
+  }),
+  storeCase('read: a plan tells what each rule removes, and nothing twice', async (bench) => {
+    await completed(bench, 3, { policy: { keep: { completed: { ageMs: 1, count: 1 } } } });
+    await completed(bench, 4, { type: 'sms', policy: { keep: { completed: { count: 2 } } } });
+    await completed(bench, 3, { type: 'sms' });
+    bench.advance(10);
+    for (const limit of [1, 2, 500])
+      assert.deepEqual(counts(await plan(bench, { maxStoredJobs: 2 }, limit)), { age: 3, count: 4, cap: 1 });
+    assert.deepEqual(await bench.cleanUp({ maxStoredJobs: 2 }), { age: 3, count: 4, cap: 1 });
+  }),
+  storeCase('read: a plan counts the age from where the policy does', async (bench) => {
+    await bench.add({ delay: 1_000 });
+    bench.advance(1_000);
+    await bench.settle(await bench.take(), ending.complete());
+    for (const [useCompletedTime, age] of [
+      [true, 0],
+      [false, 1],
+    ] as const)
+      assert.equal((await plan(bench, { jobRetentionMs: 500, useCompletedTime })).age.count, age);
+  }),
+  storeCase('read: what is held is in no plan, and counts for the cap', async (bench) => {
+    const [first] = await completed(bench, 3);
+    await bench.hold(first!);
+    bench.advance(1_000);
+    assert.deepEqual(counts(await plan(bench, { jobRetentionMs: 1 })), { age: 2, count: 0, cap: 0 });
+    assert.deepEqual(counts(await plan(bench, { maxStoredJobs: 2 })), { age: 0, count: 0, cap: 1 });
+    assert.deepEqual(counts(await plan(bench, { maxStoredJobs: 0 })), { age: 0, count: 0, cap: 2 });
+  }),
+  storeCase('read: a job that owns something is in the plan, and what it owns is not', async (bench) => {
+    const [id] = await completed(bench, 1);
+    await bench.add({ type: 'lastout.artifact', queue: 'lastout', ownedBy: id! });
+    assert.deepEqual((await plan(bench, { maxStoredJobs: 0 })).cap.sample, [id]);
+    assert.equal((await plan(bench, { maxStoredJobs: 1 })).cap.count, 0);
+  }),
+];
+
+/** Numbers that look like chance and are the same each time. */
+function drawing(seed: number): (below: number) => number {
+  let state = seed * 0x9e3779b1;
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
+    return Math.floor(((state >>> 8) / 2 ** 24) * below);
+  };
+}
+
+const ways: readonly FinishedState[] = ['completed', 'failed', 'cancelled', 'expired'];
+
+async function finish(bench: Bench, state: FinishedState, sketch: JobSketch): Promise<string> {
+  const { add, take, settle, cancel, advance, tend } = bench;
+  const id = await add(state === 'expired' ? { ...sketch, ttlMs: 1 } : sketch);
+  if (state === 'cancelled') await cancel(id);
+  else if (state === 'expired') {
+    advance(1);
+    await tend();
+  } else await settle(await take({ types: [sketch.type!] }), state === 'completed' ? ending.complete() : ending.fail());
+  return id;
+}
+
+/** Jobs of two types in all states, with all kinds of rules, some of them held or owing, some live. */
+async function furnish(bench: Bench, draw: (below: number) => number): Promise<string[]> {
+  const owned: string[] = [];
+  const rules: readonly (StoredKeep | undefined)[] = [
+    undefined,
+    undefined,
+    { ageMs: 20 },
+    { ageMs: null },
+    { count: 1 },
+    { count: 2 },
+    { ageMs: 30, count: 3 },
+    { ageMs: null, count: 0 },
+  ];
+  for (let n = 10 + draw(25); n > 0; n--) {
+    const state = ways[draw(4)]!;
+    const keep = rules[draw(rules.length)];
+    const policy = keep ? { keep: { [state]: keep } } : {};
+    const id = await finish(bench, state, { type: draw(2) === 0 ? 'mail' : 'sms', policy, input: `"${n}"` });
+    if (draw(3) > 0) bench.advance(draw(15));
+    if (draw(6) === 0) await bench.hold(id, draw(2) === 0 ? undefined : bench.now() + draw(40));
+    if (draw(8) === 0) owned.push(await bench.add({ type: 'lastout.temp', queue: 'lastout', ownedBy: id }));
+  }
+  for (let n = draw(4); n > 0; n--) await bench.add({ delay: 900_000 });
+  bench.advance(draw(30));
+  await bench.tend();
+  return owned;
+}
+
+const property = Array.from({ length: 8 }, (_, seed) =>
+  storeCase(`read: a plan is what sweeping to the end removes (${seed + 1})`, async (bench) => {
+    const draw = drawing(seed + 1);
+    const owned = await furnish(bench, draw);
+    const policy = {
+      jobRetentionMs: 20 + draw(60),
+      maxStoredJobs: draw(3) === 0 ? Number.POSITIVE_INFINITY : draw(20),
+      useCompletedTime: draw(3) > 0,
+    };
+    const whole = await plan(bench, policy);
+    for (const limit of [1, 3]) {
+      const paged = await plan(bench, policy, limit);
+      for (const name of parts)
+        assert.deepEqual([paged[name].count, paged[name].bytes], [whole[name].count, whole[name].bytes], name);
+    }
+    for (const id of owned) await bench.remove(id);
+    const before = new Set(await bench.find());
+    const removed = { age: 0, count: 0, cap: 0 };
+    const limit = 1 + draw(4);
+    for (let more = true; more; ) {
+      const swept = await bench.store.sweep({ limit, cleanup: cleanupOf(policy), term: null, entry: null });
+      for (const name of parts) removed[name] += swept.removedBy[name];
+      more = swept.more;
+    }
+    assert.deepEqual(removed, counts(whole));
+    for (const id of await bench.find()) before.delete(id);
+    for (const name of parts) for (const id of whole[name].sample) assert.ok(before.has(id), `${id} went by ${name}`);
+    const none = { age: 0, count: 0, cap: 0 };
+    assert.deepEqual(counts(await plan(bench, policy)), none);
+  }),
+);
+
+export const planCases = [...single, ...property];

@@ -1,0 +1,106 @@
+// The books are even after anything that ends: what was created was released, or lives.
+import { describe, expect, it } from 'vitest';
+import type { AuditPage, Store } from '../src/core/store.js';
+import { defineJob } from '../src/index.js';
+import { auditOn } from '../src/lifecycle/audit.js';
+import { createSystem } from '../src/system.js';
+import { byHand, completes, day, runJob, t0, things } from './lifecycle-support.js';
+import { eachStore, gate } from './support.js';
+
+describe('an audit', () => {
+  eachStore((on) => {
+    it('of an empty store is clean', async () => {
+      const { queue } = await byHand(on);
+      const { clean, kinds } = await queue.audit();
+      expect(clean).toBe(true);
+      for (const { created, live } of Object.values(kinds)) expect([created, live]).toEqual([0, 0]);
+    });
+
+    it('counts each kind of thing apart, from its creation to its release', async () => {
+      const { queue, clock } = await byHand(on);
+      await completes(queue, async ({ artifact, tempDir }) => {
+        await tempDir();
+        await artifact.put('a', 'x');
+        await artifact.put('a', 'y');
+      });
+      await runJob(queue, () => {
+        throw new Error('no');
+      });
+      await queue.enqueue('later', null, { delay: '1d' });
+      await queue.schedule('nightly', 'later', null, { every: '1d' });
+      expect(await queue.audit()).toEqual({
+        clean: true,
+        kinds: {
+          job: { created: 3, released: 0, live: 3, attention: [] },
+          artifact: { created: 2, released: 1, live: 1, attention: [] },
+          temp: { created: 1, released: 1, live: 0, attention: [] },
+          schedule: { created: 1, released: 0, live: 1, attention: [] },
+        },
+      });
+      clock.at = t0 + day + 1;
+      await queue.sweep();
+      await queue.remove({ type: 'later' });
+      await queue.unschedule('nightly');
+      clock.at += 2;
+      await queue.sweep();
+      const { clean, kinds } = await queue.audit();
+      expect(clean).toBe(true);
+      expect(await things(queue)).toEqual([]);
+      for (const [kind, { created, released, live }] of Object.entries(kinds))
+        expect([released, live], kind).toEqual([created, 0]);
+    });
+
+    it('is clean while jobs run, wait and stand behind one another', async () => {
+      const { queue } = await byHand(on);
+      const running = gate();
+      const goOn = gate();
+      const type = defineJob<any, any>('job', {
+        async run() {
+          running.open();
+          await goOn.opened;
+        },
+      });
+      await queue.work([type], { concurrency: 1 });
+      for (let i = 0; i < 3; i++) await queue.enqueue(type, null, { exclusiveKey: 'k' });
+      await running.opened;
+      expect(await queue.audit()).toMatchObject({ clean: true, kinds: { job: { created: 3, live: 3 } } });
+      goOn.open();
+    });
+
+    it('goes on over more rows than one page', async () => {
+      const { queue } = await byHand(on, { cleanup: { maxStoredJobs: Number.POSITIVE_INFINITY } });
+      for (let i = 0; i < 3; i++)
+        await queue.enqueueMany(Array.from({ length: 900 }, () => ({ type: 'job', input: null })));
+      await queue.cancel({ type: 'job' });
+      expect(await queue.audit()).toMatchObject({ clean: true, kinds: { job: { created: 2_700, live: 2_700 } } });
+    });
+  });
+});
+
+describe('an audit is not clean', () => {
+  const part = { created: 2, released: 1, live: 1, attention: [] as string[] };
+  const auditOf = (...pages: AuditPage['kinds'][]) => {
+    const read = async ({ cursor }: { cursor: string | null }): Promise<AuditPage> => {
+      const at = Number(cursor ?? 0);
+      return { kinds: pages[at]!, next: at + 1 < pages.length ? String(at + 1) : null };
+    };
+    return auditOn({ read } as unknown as Store, createSystem());
+  };
+
+  it.each([
+    ['where less lives than should', [{ job: { ...part, live: 0 } }]],
+    ['where more lives than should', [{ job: part }, { job: { ...part, created: 0, released: 0 } }]],
+    ['where something needs attention', [{ job: { ...part, live: 0, attention: ['lost'] } }]],
+    ['where one kind of several is not', [{ job: part, 'lastout.artifact': { ...part, live: 0 } }]],
+  ])('%s', async (_what, pages) => {
+    expect((await auditOf(...pages)).clean).toBe(false);
+  });
+
+  it('and adds up all its pages', async () => {
+    const later = { created: 0, released: 0, live: 3, attention: ['lost'] };
+    expect(await auditOf({ job: { ...part, created: 6 } }, { job: later, 'lastout.temp': part })).toEqual({
+      clean: false,
+      kinds: { job: { created: 6, released: 1, live: 4, attention: ['lost'] }, temp: part },
+    });
+  });
+});

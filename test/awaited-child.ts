@@ -1,0 +1,25 @@
+/** A program with nothing else to do than to await one answer after the other: `node --import tsx awaited-child.ts URL`. */
+import { open } from '../src/index.js';
+
+const [url = ''] = process.argv.slice(2);
+const queue = await open(url);
+await queue.stopPeriodicCleanup();
+const { id } = await queue.enqueue('job', null);
+const calls: { readonly [name: string]: () => Promise<unknown> } = {
+  sweep: () => queue.sweep(),
+  plan: () => queue.plan(),
+  audit: () => queue.audit(),
+  explain: () => queue.explain(id),
+  ledger: () => queue.ledger(),
+  logs: () => queue.logs(id),
+  hold: () => queue.hold(id, 'for a while'),
+  release: () => queue.release(id),
+  artifacts: () => queue.artifacts.list(id),
+  remove: () => queue.remove(id),
+  close: () => queue.close(),
+};
+for (const [name, call] of Object.entries(calls)) {
+  await new Promise((resolve) => setTimeout(resolve, 20)); // what was under way before is over
+  await call();
+  process.stdout.write(`${name} `);
+}

@@ -1,0 +1,235 @@
+// A plan says what a sweep would remove, by the same selection: plan and run agree, whatever is stored.
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { policyText } from '../src/core/options.js';
+import { checkKeep } from '../src/core/policy.js';
+import { type NewJob, noFilter, type Store } from '../src/core/store.js';
+import { type FinishedState, type Keep, type OpenOptions, type Plan, type Queue } from '../src/index.js';
+import { planOn } from '../src/lifecycle/plan.js';
+import { createSystem } from '../src/system.js';
+import { withStore } from './engines.js';
+import { byHand, completes, contextFor, day, handClock, hour, t0 } from './lifecycle-support.js';
+import { eachStore, expectCode } from './support.js';
+
+const countsOf = ({ removes }: Plan): { [kind: string]: number } =>
+  Object.fromEntries(Object.entries(removes).map(([kind, { count }]) => [kind, count]));
+
+async function ended(queue: Queue, type: string, n: number, keep?: Keep): Promise<string[]> {
+  const jobs = Array.from({ length: n }, () => ({ type, input: 'x', options: keep === undefined ? {} : { keep } }));
+  const ids = (await queue.enqueueMany(jobs)).map(({ id }) => id);
+  await queue.cancel({ id: ids });
+  return ids;
+}
+
+describe('a plan', () => {
+  eachStore((on) => {
+    it('says what goes by which rule, how large it is, and for example which', async () => {
+      const { queue, clock } = await byHand(on, { cleanup: { maxStoredJobs: 3 } });
+      const aged = await ended(queue, 'aged', 12, '1h');
+      clock.at += 1;
+      const many = await ended(queue, 'many', 2, { count: 0 });
+      clock.at += 1;
+      const rest = await ended(queue, 'rest', 5);
+      clock.at = t0 + hour + 1;
+      const plan = await queue.plan();
+      expect(plan.policy).toEqual({
+        maxStoredJobs: 3,
+        jobRetentionMs: day,
+        cleanupIntervalMs: hour,
+        useCompletedTime: true,
+      });
+      // Input, result and error as they are stored.
+      const bytes = '"x"'.length + '{"code":"CANCELLED","message":"Cancelled"}'.length;
+      expect(plan.removes).toEqual({
+        age: { count: 12, bytes: 12 * bytes, sample: aged.slice(0, 10) },
+        count: { count: 2, bytes: 2 * bytes, sample: expect.arrayContaining(many) as string[] },
+        cap: { count: 2, bytes: 2 * bytes, sample: rest.slice(0, 2) },
+      });
+      expect(await queue.plan()).toEqual(plan);
+      expect((await queue.sweep()).removedBy).toEqual(countsOf(plan));
+      expect(countsOf(await queue.plan())).toEqual({ age: 0, count: 0, cap: 0 });
+    });
+
+    it('of another policy says what that would remove; what it leaves out stays as it is', async () => {
+      const { queue, clock } = await byHand(on, { cleanup: { maxStoredJobs: 10 } });
+      await ended(queue, 'job', 4);
+      clock.at = t0 + hour;
+      expect(countsOf(await queue.plan())).toEqual({ age: 0, count: 0, cap: 0 });
+      expect(countsOf(await queue.plan({ jobRetentionMs: hour - 1 }))).toEqual({ age: 4, count: 0, cap: 0 });
+      const plan = await queue.plan({ maxStoredJobs: 1 });
+      expect(countsOf(plan)).toEqual({ age: 0, count: 0, cap: 3 });
+      expect(plan.policy).toMatchObject({ maxStoredJobs: 1, jobRetentionMs: day });
+      expect((await queue.stats()).total.cancelled).toBe(4);
+    });
+
+    it('counts a job that owns something, and the run removes it', async () => {
+      const { queue, clock } = await byHand(on);
+      await completes(queue, async ({ artifact }) => void (await artifact.put('a', 'x')));
+      clock.at = t0 + day + 1;
+      expect(countsOf(await queue.plan())).toEqual({ age: 1, count: 0, cap: 0 });
+      expect((await queue.sweep()).removedBy).toMatchObject({ age: 1 });
+    });
+
+    it('goes on over more jobs than one page', async () => {
+      const { queue, clock } = await byHand(on, { cleanup: { maxStoredJobs: 200 } });
+      for (let i = 0; i < 3; i++) await ended(queue, 'job', 700, '1h');
+      await ended(queue, 'stays', 300);
+      clock.at = t0 + hour + 1;
+      const plan = await queue.plan();
+      expect(countsOf(plan)).toEqual({ age: 2_100, count: 0, cap: 100 });
+      expect((await queue.sweep()).removedBy).toEqual(countsOf(plan));
+    });
+
+    it.each([
+      [{ jobRetentionMs: -1 }, 'INVALID_RETENTION'],
+      [{ maxStoredJobs: 1.5 }, 'INVALID_RETENTION'],
+      [{ maxJobs: 5 }, 'UNKNOWN_OPTION'],
+    ] as const)('of %j is refused', async (policy, code) => {
+      const { queue } = await byHand(on);
+      await expectCode(code, () => queue.plan(policy as OpenOptions['cleanup']));
+    });
+  });
+});
+
+describe('plan and run', () => {
+  const rule = fc.oneof(
+    fc.constant(undefined),
+    fc.constant('forever' as const),
+    fc.integer({ min: 0, max: 4 }).map((hours) => hours * hour),
+    fc.record({ age: fc.integer({ min: 1, max: 4 }).map((hours) => hours * hour), count: fc.nat(3) }),
+    fc.record({ count: fc.nat(3) }),
+  );
+  const job = fc.record({
+    type: fc.constantFrom('a', 'b'),
+    state: fc.constantFrom<FinishedState | 'pending' | 'processing'>(
+      'completed',
+      'completed',
+      'failed',
+      'cancelled',
+      'pending',
+      'processing',
+    ),
+    keep: rule,
+    owns: fc.nat(4).map((n) => (n < 3 ? 0 : n - 2)),
+    held: fc.integer({ min: 0, max: 9 }).map((n) => n === 0),
+    wait: fc.nat(2).map((hours) => hours * hour),
+  });
+  const world = fc.record({
+    jobs: fc.array(job, { maxLength: 25 }),
+    cleanup: fc.record({
+      maxStoredJobs: fc.oneof(fc.nat(25), fc.constant(Number.POSITIVE_INFINITY)),
+      jobRetentionMs: fc.nat(6).map((hours) => hours * hour),
+      useCompletedTime: fc.boolean(),
+    }),
+    limit: fc.integer({ min: 1, max: 7 }),
+  });
+
+  eachStore((on) => {
+    it('agree: counts and bytes, and never a live or held job, nor one that still owns something', {
+      timeout: 240_000,
+    }, async () => {
+      const runs = on.engine === 'memory' ? 150 : on.engine === 'sqlite' ? 40 : 15;
+      await fc.assert(
+        fc.asyncProperty(world, async ({ jobs, cleanup, limit }) => {
+          await withStore(on.engine, async (connect) => {
+            const clock = handClock();
+            const store = await connect().open(contextFor(clock));
+            const kept = new Set<string>();
+            let n = 0;
+            for (const { type, state, keep, held, owns, wait } of jobs) {
+              const id = `job-${n++}`;
+              await store.insert([newJob(id, type, keep)], { atomic: false });
+              for (let i = 0; i < owns; i++)
+                await store.insert([{ ...newJob(`${id}-thing-${i}`, 'lastout.artifact', 0), ...thingOf(id) }], {
+                  atomic: false,
+                });
+              if (state !== 'pending') await bring(store, id, type, state);
+              const move = { kind: 'hold', reason: 'x', until: null } as const;
+              if (held) await store.move({ filter: { ...noFilter, ids: [id] }, move, ...once });
+              if (held || state === 'pending' || state === 'processing') kept.add(id);
+              clock.at += wait;
+            }
+            const policy = { ...cleanup, cleanupIntervalMs: hour };
+            const plan = await planOn(store, createSystem(clock), policy);
+            const removedBy: { [kind: string]: number } = { age: 0, count: 0, cap: 0 };
+            for (let more = true; more; ) {
+              const part = await store.sweep({ limit, cleanup: policy, term: null, entry: null });
+              for (const [kind, count] of Object.entries(part.removedBy)) removedBy[kind]! += count;
+              await end(store, part.owing);
+              more = part.more || part.owing.length > 0;
+            }
+            expect(removedBy).toEqual(countsOf(plan));
+            const left = await store.find({ filter: noFilter, cursor: null, limit: 1_000 });
+            const ids = new Set(left.jobs.flatMap(({ id, ownedBy }) => (ownedBy === null ? id : [])));
+            for (const { ownedBy } of left.jobs) if (ownedBy !== null) expect(ids).toContain(ownedBy);
+            expect([...kept].filter((id) => !ids.has(id))).toEqual([]);
+            expect(ids.size).toBe(jobs.length - Object.values(removedBy).reduce((sum, count) => sum + count, 0));
+            await store.close();
+          });
+        }),
+        { numRuns: runs },
+      );
+    });
+  });
+});
+
+function newJob(id: string, type: string, keep: Keep | undefined): NewJob {
+  return {
+    id,
+    idGiven: true,
+    print: null,
+    type,
+    queue: 'default',
+    priority: 0,
+    when: { inMs: 0 },
+    ttlMs: null,
+    maxAttempts: 1,
+    subject: null,
+    key: null,
+    exclusiveKey: null,
+    deduplication: 'none',
+    source: null,
+    metadata: null,
+    policy: policyText(keep === undefined ? {} : { keep: checkKeep(keep) }),
+    input: JSON.stringify(id),
+    ownedBy: null,
+    under: null,
+  };
+}
+
+const once = { dryRun: false, cursor: null, limit: 1_000 } as const;
+
+const thingOf = (owner: string) => ({ queue: 'lastout', ownedBy: owner, when: { inMs: 1_000 * day } });
+
+/** They stand in the way and are still there, with what they own; that ends now. */
+async function end(store: Store, owing: readonly string[]): Promise<void> {
+  const { jobs } = await store.find({ filter: { ...noFilter, ids: owing }, cursor: null, limit: 1_000 });
+  expect(jobs.map(({ id }) => id).sort()).toEqual([...owing].sort());
+  for (const id of owing) {
+    const filter = { ...noFilter, ownedBy: id, types: ['lastout.artifact'] };
+    const { items } = await store.move({ filter, move: { kind: 'remove', force: false }, ...once });
+    expect(items.length).toBeGreaterThan(0);
+  }
+}
+
+/** Only this job is ready. */
+async function bring(store: Store, id: string, type: string, state: FinishedState | 'processing'): Promise<void> {
+  if (state === 'cancelled') {
+    const move = { kind: 'cancel', reason: 'x', force: false } as const;
+    await store.move({ filter: { ...noFilter, ids: [id] }, move, dryRun: false, cursor: null, limit: 1 });
+    return;
+  }
+  const others = { kind: 'reschedule', when: { inMs: 100 * day }, priority: null } as const;
+  const { jobs } = await store.find({ filter: { ...noFilter, states: ['pending'] }, cursor: null, limit: 1_000 });
+  const ids = jobs.flatMap((job) => (job.id === id ? [] : job.id));
+  if (ids.length > 0)
+    await store.move({ filter: { ...noFilter, ids }, move: others, dryRun: false, cursor: null, limit: 1_000 });
+  const request = { owner: 'w', types: [type], queues: null, slots: 1, ahead: 0, leaseMs: 100 * day, maxStalls: 3 };
+  const { epoch } = await store.claim(request);
+  if (state === 'processing') return;
+  const ending =
+    state === 'completed'
+      ? ({ kind: 'complete', result: '"r"' } as const)
+      : ({ kind: 'fail', error: '{"message":"no"}' } as const);
+  await store.settle({ owner: 'w', settlements: [{ id, epoch, ending }], started: [], next: null });
+}

@@ -1,0 +1,317 @@
+// A pass of the cleanup: what it says, who may do it, what it leaves in the ledger, and that it survives anything.
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { describe, expect, it } from 'vitest';
+import { createSlice } from '../src/lifecycle/slice.js';
+import type { SweepRequest } from '../src/core/store.js';
+import { open, type OpenOptions, type Queue } from '../src/index.js';
+import { createSystem } from '../src/system.js';
+import { processesOn } from './engines.js';
+import { byHand, completes, contextFor, day, handClock, hour, minute, t0, watchedBlobs } from './lifecycle-support.js';
+import { closedAfterwards, eachStore, expectCode, gate, type LoggedLine, recordingLogger, tapped } from './support.js';
+
+const infos = (lines: readonly LoggedLine[]): string[] =>
+  lines.filter(({ level }) => level === 'info').map(({ message }) => message);
+
+async function cancelled(queue: Queue, n: number): Promise<void> {
+  for (let left = n; left > 0; left -= 1_000) {
+    const type = `old-${left}`;
+    await queue.enqueueMany(Array.from({ length: Math.min(left, 1_000) }, () => ({ type, input: null })));
+    await queue.cancel({ type });
+  }
+}
+
+describe('the log of a sweep', () => {
+  eachStore((on) => {
+    it('says how many jobs went from where', async () => {
+      const { logger, lines } = recordingLogger();
+      const { queue, clock } = await byHand(on, { logger });
+      await cancelled(queue, 3);
+      clock.at = t0 + day + 1;
+      lines.length = 0;
+      await queue.sweep();
+      expect(infos(lines)).toEqual([`Removed 3 old jobs from ${on.engine}`]);
+    });
+
+    it('says that no cleanup was needed where none was', async () => {
+      const { logger, lines } = recordingLogger();
+      const { queue } = await byHand(on, { logger });
+      await queue.enqueue('job', null);
+      lines.length = 0;
+      await queue.sweep();
+      expect(infos(lines)).toEqual(['No cleanup needed', 'Removed: 0 jobs']);
+    });
+
+    it('says why, where the queue is empty', async () => {
+      const { logger, lines } = recordingLogger();
+      const { queue } = await byHand(on, { logger });
+      lines.length = 0;
+      await queue.sweep();
+      expect(infos(lines)).toEqual(['No cleanup needed', 'Removed: 0 jobs', 'Nothing to clean']);
+    });
+  });
+});
+
+describe('a sweep that fails', () => {
+  eachStore((on) => {
+    it('is logged and counted in the next report, and stops neither the process nor the next pass', async () => {
+      const { logger, lines } = recordingLogger();
+      const state = { failing: false };
+      const factory = tapped(on.factory(), (store) => ({
+        async sweep(request: SweepRequest) {
+          if (request.cleanup && state.failing) throw new Error('disk full');
+          return store.sweep(request);
+        },
+      }));
+      const options: OpenOptions = { logger, cleanup: { cleanupIntervalMs: minute, jobRetentionMs: 0 } };
+      const { queue, clock } = await on.still(options, factory);
+      await clock.settle();
+      await cancelled(queue, 1);
+      state.failing = true;
+      await clock.advance(2 * minute);
+      expect(lines.filter(({ level }) => level === 'error')).toEqual(
+        Array.from({ length: 2 }, () => ({
+          level: 'error',
+          message: 'Cleanup failed; it is tried again',
+          fields: { error: expect.stringContaining('disk full') as string },
+        })),
+      );
+      state.failing = false;
+      await clock.advance(minute);
+      const { items } = await queue.ledger();
+      expect(items[0]).toMatchObject({ removed: 1, failures: 2 });
+      await clock.advance(minute);
+      expect((await queue.ledger()).items[0]).toMatchObject({ removed: 0, failures: 0 });
+    });
+
+    it('because blobs cannot be listed, still removes what the store removes', async () => {
+      const { logger, lines } = recordingLogger();
+      const clock = handClock();
+      const watched = watchedBlobs(clock);
+      const { queue, clock: own } = await byHand(on, { logger, artifacts: { blobs: watched.blobs } });
+      await cancelled(queue, 2);
+      own.at = t0 + day + 1;
+      watched.fail(async (verb) => {
+        if (verb === 'list') throw new Error('no such bucket');
+      });
+      expect(await queue.sweep()).toMatchObject({ removed: 2, failures: 1 });
+      expect(lines).toContainEqual({
+        level: 'error',
+        message: 'Cleanup failed; it is tried again',
+        fields: { error: 'no such bucket' },
+      });
+    });
+  });
+});
+
+describe('one maintainer at a time', () => {
+  eachStore((on) => {
+    it('a sweep waits for the one that another process has under way, and then does its own', async () => {
+      const connect = processesOn(on.engine);
+      const inPass = gate();
+      const goOn = gate();
+      const clock = handClock();
+      let stops = 0;
+      const slow = tapped(connect(), (store) => ({
+        async sweep(request: SweepRequest) {
+          if (request.entry !== null && stops++ === 1) {
+            inPass.open();
+            await goOn.opened;
+          }
+          return store.sweep(request);
+        },
+      }));
+      const one = closedAfterwards(await open(slow, { clock }));
+      await one.stopPeriodicCleanup();
+      const other = closedAfterwards(await open(connect(), { clock }));
+      await other.stopPeriodicCleanup();
+      const before = (await other.ledger()).items.length;
+      const first = one.sweep();
+      await inPass.opened;
+      await cancelled(other, 2);
+      clock.at = t0 + 10;
+      const second = other.sweep();
+      let done = false;
+      void second.finally(() => (done = true));
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      expect(done).toBe(false);
+      goOn.open();
+      const reports = [await first, await second];
+      expect(reports[0]!.by).not.toBe(reports[1]!.by);
+      const { items } = await other.ledger();
+      expect(items.slice(0, items.length - before)).toEqual([reports[1], reports[0]]);
+    });
+
+    it('by the rhythm, a process leaves the work to another one, and looks after it when its term is over', async () => {
+      const connect = processesOn(on.engine);
+      const cleanup = { maxStoredJobs: 1_000, jobRetentionMs: 0, cleanupIntervalMs: hour, useCompletedTime: true };
+      const { queue, clock } = await on.still({ cleanup }, connect());
+      await clock.settle();
+      await cancelled(queue, 1);
+      await clock.advance(hour - 1_000);
+      const dead = await connect().open({ ...contextFor(handClock()), system: createSystem(clock) });
+      const term = { holder: 'dead', ttlMs: 30_000 };
+      // It takes the term and is not heard of again.
+      const spare = { ...cleanup, jobRetentionMs: day };
+      expect(await dead.sweep({ limit: 1, cleanup: spare, term, entry: null })).toMatchObject({ busy: false });
+      await clock.advance(1_000);
+      expect((await queue.stats()).total.cancelled).toBe(1);
+      await clock.advance(30_000);
+      expect((await queue.stats()).total.cancelled).toBe(0);
+      expect((await queue.ledger()).items[0]).toMatchObject({ removed: 1 });
+      await dead.close();
+    });
+  });
+});
+
+describe('the ledger', () => {
+  eachStore((on) => {
+    it('has one entry for each pass, newest first, page by page, equal to the reports', async () => {
+      const { queue, clock } = await byHand(on);
+      const reports = [];
+      for (let i = 0; i < 5; i++) {
+        await cancelled(queue, i);
+        clock.at += day + 1;
+        reports.unshift(await queue.sweep());
+      }
+      expect(reports.map(({ removed }) => removed)).toEqual([4, 3, 2, 1, 0]);
+      const first = await queue.ledger({ limit: 3 });
+      expect(first.items).toEqual(reports.slice(0, 3));
+      const second = await queue.ledger({ limit: 3, cursor: first.next! });
+      expect(second.items.slice(0, 2)).toEqual(reports.slice(3));
+    });
+
+    it('refuses a page that is none', async () => {
+      const { queue } = await byHand(on);
+      await expectCode('INVALID_LIMIT', () => queue.ledger({ limit: 0 }));
+      await expectCode('INVALID_CURSOR', () => queue.ledger({ cursor: 7 as never }));
+      await expectCode('UNKNOWN_OPTION', () => queue.ledger({ limt: 3 } as never));
+    });
+  });
+});
+
+describe('a maintainer that is killed in the middle of a pass', () => {
+  eachStore((on) => {
+    it('is followed by another: nothing is left, and no pass is in the ledger twice', {
+      timeout: 240_000,
+    }, async () => {
+      const connect = processesOn(on.engine);
+      const clock = handClock();
+      const watched = watchedBlobs(clock);
+      const artifacts = { blobs: watched.blobs };
+      const cleanup = { maxStoredJobs: Number.POSITIVE_INFINITY };
+      const maker = closedAfterwards(await open(connect(), { clock, artifacts, cleanup }));
+      await maker.stopPeriodicCleanup();
+      let finished = 0;
+      for (let round = 0; round < 50; round++) {
+        for (let i = 0; i < 2; i++)
+          await completes(maker, async ({ artifact }) => void (await artifact.put('out', 'x')));
+        finished += 2;
+        clock.at += day + 1;
+        await killedAt(connect, { clock, artifacts, cleanup }, watched, round % 12);
+        clock.at += minute; // its term has lapsed
+      }
+      const last = await maker.sweep();
+      expect(last.failures).toBe(0);
+      expect((await maker.find()).items).toEqual([]);
+      expect((await maker.find({ queue: 'lastout' })).items).toEqual([]);
+      expect(await watched.inner.used()).toBe(0);
+      expect(await maker.audit()).toMatchObject({
+        clean: true,
+        kinds: { job: { created: finished, released: finished, live: 0 } },
+      });
+      const entries = [];
+      for (let cursor: string | undefined; ; ) {
+        const page = await maker.ledger({ limit: 200, ...(cursor !== undefined && { cursor }) });
+        entries.push(...page.items);
+        if (page.next === null) break;
+        cursor = page.next;
+      }
+      const names = entries.map(({ by, at }) => `${by} ${at.toISOString()}`);
+      expect(new Set(names).size).toBe(names.length);
+    });
+  });
+
+  /** Starts a pass whose process is gone at the n-th call to the store or to the blobs. */
+  async function killedAt(
+    connect: ReturnType<typeof processesOn>,
+    options: OpenOptions & { clock: ReturnType<typeof handClock> },
+    watched: ReturnType<typeof watchedBlobs>,
+    n: number,
+  ): Promise<void> {
+    let calls = 0;
+    const died = gate();
+    const never = new Promise<never>(() => undefined);
+    const pass = async (): Promise<void> => {
+      calls += 1;
+      if (calls <= n + 1) return;
+      died.open();
+      await never;
+    };
+    const store = await connect().open(contextFor(options.clock));
+    const through = tapped({ engine: store.engine, open: async () => store }, (inner) => ({
+      sweep: async (request) => (await pass(), inner.sweep(request)),
+      find: async (request) => (await pass(), inner.find(request)),
+      move: async (request) => (await pass(), inner.move(request)),
+      close: async () => undefined,
+    }));
+    watched.fail(pass);
+    const queue = await open(through, options);
+    const swept = queue.sweep().catch(() => undefined);
+    await Promise.race([died.opened, swept]);
+    watched.fail(async () => undefined);
+    await store.close();
+  }
+});
+
+describe('the timers of the cleanup', () => {
+  it('keep no process alive', async () => {
+    const program = fileURLToPath(new URL('./sweep-child.ts', import.meta.url));
+    const { stdout } = await promisify(execFile)(process.execPath, ['--import', 'tsx', program]);
+    expect(stdout.trim()).toBe('opened');
+  });
+});
+
+describe('the parts of a cleanup', () => {
+  /** The sizes of parts in which a call costs `fixedMs` and each row `rowMs`. */
+  async function limitsWhere(fixedMs: number, rowMs: number): Promise<number[]> {
+    let now = 0;
+    const slice = createSlice({ ...createSystem(), monotonic: () => now }, new AbortController().signal);
+    const limits: number[] = [];
+    for (let i = 0; i < 200; i++) {
+      await slice.measure(async (limit) => {
+        limits.push(limit);
+        now += fixedMs + limit * rowMs;
+      });
+    }
+    return limits;
+  }
+
+  it('begin with 50 rows, and stay small where rows are dear', async () => {
+    const limits = await limitsWhere(0, 0.5);
+    expect(limits[0]).toBe(50);
+    expect(Math.max(...limits)).toBeLessThan(55);
+  });
+
+  it('grow by what a millisecond holds, whatever a call costs without any rows, up to 500', async () => {
+    expect((await limitsWhere(0, 0.01)).at(-1)).toBe(150);
+    expect((await limitsWhere(0.1, 0.001)).at(-1)).toBe(500);
+  });
+
+  it('leave others as much time as they took, up to 5 ms, and go on at once where no time passes', async () => {
+    let now = 0;
+    const pauses: number[] = [];
+    const timer = (ms: number, callback: () => void): (() => void) => {
+      pauses.push(ms);
+      setImmediate(callback);
+      return () => undefined;
+    };
+    const slice = createSlice({ ...createSystem(), monotonic: () => now, timer }, new AbortController().signal);
+    for (const ms of [3, 0, 7]) {
+      await slice.measure(async () => void (now += ms));
+      await slice.rest();
+    }
+    expect(pauses).toEqual([3, 5]);
+  });
+});
