@@ -124,7 +124,15 @@ describe('one maintainer at a time', () => {
       }));
       const one = closedAfterwards(await open(slow, { clock }));
       await one.stopPeriodicCleanup();
-      const other = closedAfterwards(await open(connect(), { clock }));
+      const toldBusy = gate();
+      const told = tapped(connect(), (store) => ({
+        async sweep(request: SweepRequest) {
+          const swept = await store.sweep(request);
+          if (swept.busy) toldBusy.open();
+          return swept;
+        },
+      }));
+      const other = closedAfterwards(await open(told, { clock }));
       await other.stopPeriodicCleanup();
       const before = (await other.ledger()).items.length;
       const first = one.sweep();
@@ -134,7 +142,7 @@ describe('one maintainer at a time', () => {
       const second = other.sweep();
       let done = false;
       void second.finally(() => (done = true));
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      await toldBusy.opened;
       expect(done).toBe(false);
       goOn.open();
       const reports = [await first, await second];

@@ -138,3 +138,16 @@ export interface AuditPage {
   readonly kinds: { readonly [kind: string]: AuditKind };
   readonly next: string | null;
 }
+
+/** What `read` may answer; which of them, the request says. */
+export type LogAnswer =
+  | EventPage
+  | readonly LogLine[]
+  | readonly HeldClaim[]
+  | number
+  | Why
+  | null
+  | PlanPage
+  | LedgerPage
+  | AuditPage
+  | readonly WorkerCard[];

@@ -4,20 +4,14 @@ import { systemQueue } from '../../core/names.js';
 import type { CleanupPolicy } from '../../core/policy.js';
 import { seqOf } from '../../core/refusal.js';
 import type {
-  AuditPage,
-  EventPage,
   FindRequest,
-  HeldClaim,
   JobFilter,
   LedgerPage,
-  LogLine,
-  PlanPage,
+  LogAnswer,
   QueueTally,
   ReadRequest,
   StoredJob,
   Tally,
-  Why,
-  WorkerCard,
 } from '../../core/store.js';
 import { audit } from './audit.js';
 import { allowancesOf, blockOf } from './limits.js';
@@ -59,18 +53,6 @@ export function search(
   }
   return { rows, next: before.toString(36) };
 }
-
-type LogAnswer =
-  | EventPage
-  | readonly LogLine[]
-  | readonly HeldClaim[]
-  | number
-  | Why
-  | PlanPage
-  | LedgerPage
-  | AuditPage
-  | readonly WorkerCard[]
-  | null;
 
 export function readLog(step: Step, request: ReadRequest): LogAnswer {
   switch (request.log) {

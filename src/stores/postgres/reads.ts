@@ -6,11 +6,9 @@ import { seqOf } from '../../core/refusal.js';
 import type {
   AuditKind,
   AuditPage,
-  EventPage,
   Gone,
-  HeldClaim,
   LedgerPage,
-  LogLine,
+  LogAnswer,
   PlanPage,
   PlanPart,
   ReadRequest,
@@ -21,18 +19,6 @@ import type {
 import type { Call } from './call.js';
 import { eventPage, fromOf } from './events.js';
 import { jobIn } from './rows.js';
-
-export type LogAnswer =
-  | EventPage
-  | readonly LogLine[]
-  | readonly HeldClaim[]
-  | number
-  | Why
-  | null
-  | PlanPage
-  | LedgerPage
-  | AuditPage
-  | readonly WorkerCard[];
 
 export async function readLog(call: Call, now: number | null, request: ReadRequest): Promise<LogAnswer> {
   switch (request.log) {

@@ -15,6 +15,7 @@ import {
   type Moved,
   type NewJob,
   type PlanPage,
+  type LogAnswer,
   type ReadRequest,
   type SettleAnswer,
   type Store,
@@ -32,7 +33,7 @@ import { insertedIn } from './answers.js';
 import { isDuplicate } from './errors.js';
 import { createHolds } from './holds.js';
 import { jobsIn, mixedArgs } from './jobs-in.js';
-import { idsIn, type LogAnswer, readLog } from './reads.js';
+import { idsIn, readLog } from './reads.js';
 import { jobIn } from './rows.js';
 import { tallyIn } from './tally.js';
 

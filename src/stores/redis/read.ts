@@ -6,16 +6,12 @@ import type {
   AuditKind,
   AuditPage,
   Card,
-  EventPage,
-  HeldClaim,
-  LedgerPage,
-  LogLine,
+  LogAnswer,
   PlanPage,
   PlanPart,
   ReadRequest,
   RemovedWhy,
   Why,
-  WorkerCard,
 } from '../../core/store.js';
 import { cleanupArgs, cursorOf, list, type Reach } from './args.js';
 import { eventPage, type EventsReply, readFrom } from './events.js';
@@ -23,18 +19,6 @@ import { jobIn, shapesIn, type View } from './rows.js';
 
 /** A script stops everybody while it runs: more rows are read by more calls. */
 const rowsMax = 2_000;
-
-type LogAnswer =
-  | EventPage
-  | readonly LogLine[]
-  | readonly HeldClaim[]
-  | number
-  | Why
-  | null
-  | PlanPage
-  | LedgerPage
-  | AuditPage
-  | readonly WorkerCard[];
 
 export async function readLog(look: Reach, request: ReadRequest): Promise<LogAnswer> {
   switch (request.log) {
