@@ -1,7 +1,7 @@
-// What a call costs follows what it does, not what is stored: with very many delayed, waiting and finished jobs, and tables
-// that were never analysed, no call reads a big table from end to end, and each reads about the rows that it answers for.
+// What a call costs follows what it does, not what is stored: with very many delayed, waiting and finished jobs, whatever the
+// statistics say, no call reads a big table from end to end, and each reads about the rows that it answers for.
 import type pg from 'pg';
-import { beforeAll, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { type Move, noFilter } from '../../src/core/store.js';
 import type { Call } from '../../src/stores/postgres/call.js';
 import { postgresVerbs, type Verbs } from '../../src/stores/postgres/store.js';
@@ -9,7 +9,7 @@ import { describeOn } from '../engines.js';
 import { emptyPostgres } from '../services.js';
 import { contextOf, newJob } from './postgres-support.js';
 
-const stored = 100_000;
+const stored = 30_000;
 const big = ['jobs', 'pending', 'done', 'events', 'claims', 'tombs'];
 
 /** Delayed and waiting ones of one type, finished ones of another, some failed, some with a key and a subject. */
@@ -36,7 +36,48 @@ const old = {
   useCompletedTime: true,
 };
 
+/** Few jobs, and in each of them everything that most jobs lack. */
+const unlike = `
+insert into lastout.jobs (seq, created_at, due_at, priority, max_attempts, policy, flags, id, type, queue, input, key, subject, over,
+  owned_by, held_until, again_at, expires_at)
+select n, n, n, 0, 3, 1, 0, n::text, 'other-' || n, 'queue-' || n, '{}', n::text, n::text, true, n::text, n, n, n
+from generate_series(-3, -1) n;
+insert into lastout.pending (seq, due_at, expires_at, priority, place, dear, type, queue, slot, xkey)
+select n, n, n, n, 2, false, 'other', 'other', n::text, n::text from generate_series(-3, -1) n;
+insert into lastout.done (seq, completed_at, created_at, epoch, keep_ms, go_at, held_until, attempts, keep_count, state, type)
+select n, n, n, 1, n, n, n, 1, n, 1, n::text from generate_series(-3, -1) n;`;
+const analyse = 'analyze lastout.jobs, lastout.pending, lastout.done, lastout.claims, lastout.events, lastout.tombs;';
+const misjudge = (rows: number, pages: number): string => `
+update pg_class set reltuples = ${rows}, relpages = ${pages} where relnamespace = 'lastout'::regnamespace and relkind in ('r', 'i');`;
+const empty = 'truncate lastout.jobs, lastout.pending, lastout.done;';
+
+const ways = [
+  { ids: ['0old-5', '0old-6'] },
+  { subject: 'trip:0' },
+  { ownedBy: '0old-5' },
+  { key: 'key-3' },
+  { key: 'key-3', types: ['ready'] },
+  { types: ['over'] },
+  { states: ['failed'] as const },
+  { states: ['processing'] as const },
+  { states: ['pending'] as const, types: ['later'] },
+];
+
 describeOn('postgres', 'the cost of a call on PostgreSQL', () => {
+  describe('in tables that were never analysed', () => costs({ filling: fill }));
+  describe('in tables that were analysed just now', () => costs({ filling: fill + analyse }));
+  describe('in tables that were analysed when they held other jobs', () =>
+    costs({ filling: unlike + analyse + empty + fill }));
+  describe('in tables that seem to hold hardly anything', () => costs({ filling: fill + misjudge(1, 100_000) }));
+  describe('in tables that seem to hold very much', () => costs({ filling: fill + misjudge(1e9, 1) }));
+  describe('in a session that made its plans when the queue was empty', () =>
+    costs({ before: 'empty', filling: fill }));
+  describe('in a session that made its plans with few other jobs', () =>
+    costs({ before: unlike + analyse, filling: fill }));
+});
+
+/** `before`: what there is when the functions are first called, and thereby planned. */
+function costs({ before, filling }: { before?: string; filling: string }): void {
   let client: pg.Client;
   let verbs: Verbs;
   let fetched: { [table: string]: number } = {};
@@ -44,7 +85,7 @@ describeOn('postgres', 'the cost of a call on PostgreSQL', () => {
   beforeAll(async () => {
     const undoing: (() => unknown)[] = [];
     client = await plainClientOf(await emptyPostgres((undo) => void undoing.push(undo)));
-    await client.query(fill);
+    if (before === undefined) await client.query(filling);
     const call: Call = async (fn, args) => {
       const places = args.map((_, index) => `$${index + 1}`).join(', ');
       await client.query('begin');
@@ -57,6 +98,11 @@ describeOn('postgres', 'the cost of a call on PostgreSQL', () => {
       return rows as unknown[][];
     };
     verbs = await postgresVerbs({ call, context: contextOf(), sender: 'test', give: () => undefined });
+    if (before !== undefined) {
+      if (before !== 'empty') await client.query(before);
+      await callAll(verbs);
+      await client.query(empty + filling);
+    }
     return async () => {
       await client.end();
       for (const undo of undoing) await undo();
@@ -114,6 +160,19 @@ describeOn('postgres', 'the cost of a call on PostgreSQL', () => {
     expectRead(150);
     await verbs.sweep({ limit: 50, cleanup: null, term: null, entry: null });
     expectRead(60);
+    const plain = await claim(['ready'], 20);
+    expect(plain.jobs).toHaveLength(20);
+    await verbs.settle({
+      owner: 'w',
+      settlements: plain.jobs.map(({ id }) => ({
+        id,
+        epoch: plain.epoch,
+        ending: { kind: 'complete', result: '1' } as never,
+      })),
+      started: [],
+      next: null,
+    });
+    expectRead(150, 'plain');
   });
 
   it('a cleanup reads the jobs that it removes', async () => {
@@ -162,17 +221,6 @@ describeOn('postgres', 'the cost of a call on PostgreSQL', () => {
   });
 
   it('a find reads about a page, where an index knows the way', async () => {
-    const ways = [
-      { ids: ['0old-5', '0old-6'] },
-      { subject: 'trip:0' },
-      { ownedBy: '0old-5' },
-      { key: 'key-3' },
-      { key: 'key-3', types: ['ready'] },
-      { types: ['over'] },
-      { states: ['failed'] as const },
-      { states: ['processing'] as const },
-      { states: ['pending'] as const, types: ['later'] },
-    ];
     for (const way of ways) {
       await verbs.find({ filter: { ...noFilter, ...way }, cursor: null, limit: 10 });
       expectRead(400, JSON.stringify(way));
@@ -204,7 +252,43 @@ describeOn('postgres', 'the cost of a call on PostgreSQL', () => {
     const sum = Object.values(fetched).reduce((total, n) => total + n, 0);
     expect(sum, `${what ?? ''} ${JSON.stringify(fetched)}`).toBeLessThanOrEqual(most);
   }
-});
+}
+
+/** Each function at least once, with something to do where that needs little. */
+async function callAll(verbs: Verbs): Promise<void> {
+  const claim = (types: string[]) =>
+    verbs.claim({ owner: 'w', types, queues: null, slots: 3, ahead: 0, leaseMs: 30_000, maxStalls: 3 });
+  const owner = newJob({ type: 'over' });
+  await verbs.insert([newJob(), newJob(), newJob({ type: 'over' }), owner], { atomic: false });
+  await verbs.insert([newJob({ type: 'ready', key: 'key', deduplication: 'skip' })], { atomic: false });
+  await verbs.insert([newJob({ id: 'given', idGiven: true }), newJob({ exclusiveKey: 'x' })], { atomic: true });
+  await verbs.insert([newJob({ type: 'over', deduplication: 'coalesce' })], { atomic: false });
+  const { epoch, jobs } = await claim(['over']);
+  await claim(['nothing', 'mail']);
+  const ids = jobs.map(({ id }) => id);
+  await verbs.extend({ owner: 'w', leaseMs: 30_000, claims: [{ epoch, ids, started: [] }], card: null });
+  const settlements = ids.map((id) => ({ id, epoch, ending: { kind: 'complete', result: '1' } as never }));
+  await verbs.settle({ owner: 'w', settlements, started: [], next: null });
+  await verbs.insert([newJob({ type: 'lastout.temp', queue: 'lastout', ownedBy: owner.id })], { atomic: true });
+  for (const read of [
+    { log: 'why', id: owner.id },
+    { log: 'plan', cleanup: old, cursor: null, limit: 50 },
+    { log: 'audit', cursor: null, limit: 50 },
+  ] as const)
+    await verbs.read(read as never);
+  for (const way of ways) await verbs.find({ filter: { ...noFilter, ...way }, cursor: null, limit: 10 });
+  await verbs.read({ log: 'events', after: '1.0', limit: 5 });
+  await verbs.read({ log: 'due', types: ['ready'], queues: null, limit: 100 });
+  await verbs.sweep({ limit: 50, cleanup: null, term: null, entry: null });
+  await verbs.sweep({ limit: 50, cleanup: { ...old, maxStoredJobs: 0 }, term: null, entry: null });
+  const moves: Move[] = [
+    { kind: 'hold', reason: 'wait', until: null },
+    { kind: 'unhold' },
+    { kind: 'cancel', reason: 'x', force: true },
+    { kind: 'remove', force: false },
+  ];
+  for (const move of moves) await verbs.move({ filter: noFilter, move, dryRun: false, cursor: null, limit: 10 });
+}
 
 async function plainClientOf(url: string): Promise<pg.Client> {
   const { default: driver } = await import('pg');

@@ -23,6 +23,26 @@ export function createCall(run: Run, inside: Inside, schema: string): Call {
       : inside(tx, fn, args);
 }
 
+/**
+ * Calls go by several connections and may overtake one another. But who asks where the event log ends, to follow it from
+ * there, means before whatever is written next; a caller's own transaction waits for nobody, because it may hold the
+ * connection that the question needs.
+ */
+export function inOrder(call: Call): Call {
+  let asking: Promise<unknown> | null = null;
+  return (fn, args, tx) => {
+    if (asking && tx === undefined && !isReading(fn)) return asking.then(() => call(fn, args));
+    const answer = call(fn, args, tx);
+    if (fn === 'read_events_v1' && args[0] === null) {
+      const asked = Promise.allSettled([asking, answer]).then(() => {
+        if (asking === asked) asking = null;
+      });
+      asking = asked;
+    }
+    return answer;
+  };
+}
+
 /** What only reads can simply be asked again. */
 function isReading(fn: string): boolean {
   return /^(find|tally|read)/.test(fn);

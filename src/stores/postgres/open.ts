@@ -2,7 +2,7 @@
 import { LastoutError } from '../../core/errors.js';
 import type { Store, StoreContext, StoreFactory } from '../../core/store.js';
 import type { System } from '../../core/system.js';
-import { type Call, createCall } from './call.js';
+import { type Call, createCall, inOrder } from './call.js';
 import { warningsOf } from './check.js';
 import { createInside } from './inside.js';
 import { createMeeting, type Meeting } from '../../core/meeting.js';
@@ -75,7 +75,7 @@ async function storeOn({ server, place, meeting, context, release }: StoreParts)
 
   const inside = createInside({ schema, where, identity: place.identity, system });
   const run = createRun({ pool, where, system, ear });
-  const called = createCall(run, inside, schema);
+  const called = inOrder(createCall(run, inside, schema));
   const call: Call = (fn, args, tx) =>
     closed ? Promise.reject(new LastoutError('CLOSED', 'The store is closed.')) : called(fn, args, tx);
   const verbs = await postgresVerbs({ call, context, sender: meeting.sender, give: meeting.give });

@@ -24,7 +24,7 @@ begin
   with page as materialized (
     select b.seq, b.id, case when b.queue = '${systemQueue}' then b.type else 'job' end as kind,
       d.seq is null and ((p.seq is null and not b.seq = any(v_held))
-        or (b.owned_by is not null and not exists (select 1 from ${s}.jobs o where o.id = b.owned_by))) as astray
+        or (b.owned_by is not null and not exists (select 1 from ${s}.jobs o where o.id = b.owned_by offset 0))) as astray
     from (select k.* from ${s}.jobs k where k.seq < v_below order by k.seq desc limit p_limit) b
     left join lateral (select k.seq from ${s}.pending k where k.type = b.type and k.seq = b.seq offset 0) p on true
     left join lateral (select k.seq from ${s}.done k where k.seq = b.seq offset 0) d on true

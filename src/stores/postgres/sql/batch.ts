@@ -85,7 +85,7 @@ declare
   v_last text := (select t.id from ${s}.tombs t order by t.id desc limit 1);
 begin
   return v_last is not null and exists (select 1 from unnest(p_ids) i(id) where i.id <= v_last collate "C")
-    and exists (select 1 from unnest(p_ids) i(id) join ${s}.tombs t on t.id = i.id);
+    and exists (select 1 from unnest(p_ids) i(id) cross join lateral (select 1 from ${s}.tombs t where t.id = i.id offset 0) t);
 end $$;
 
 -- False: an id is known, or becomes so at this moment, and nothing has happened.

@@ -77,7 +77,8 @@ begin
   end if;
   foreach a in array coalesce(v_allowed, '{}') loop
     a.starts := ${s}.charge(p_now, a,
-      (select count(*) from unnest(t.seqs) x(seq) join ${s}.jobs b on b.seq = x.seq where b.queue = a.queue));
+      (select count(*) from unnest(t.seqs) x(seq)
+        cross join lateral (select j.queue from ${s}.jobs j where j.seq = x.seq offset 0) b where b.queue = a.queue));
     v_next := least(v_next, ${s}.opens_at(a.starts, a.rate_max, a.rate_per_ms));
   end loop;
   q.next_due_in := case when v_next is not null then greatest(0, v_next - p_now) end;
@@ -163,7 +164,9 @@ begin
     return query
     select i.id, case when b.seq is null or c.epoch is null or b.epoch >= c.epoch or d.seq is not null
       or not b.seq = any(c.seqs) then null else b.cancel_reason end
-    from unnest(r.ids) with ordinality i(id, o) left join ${s}.jobs b on b.id = i.id left join ${s}.done d on d.seq = b.seq
+    from unnest(r.ids) with ordinality i(id, o)
+      left join lateral (select j.seq, j.epoch, j.cancel_at, j.cancel_reason from ${s}.jobs j where j.id = i.id offset 0) b on true
+      left join lateral (select e.seq from ${s}.done e where e.seq = b.seq offset 0) d on true
     where b.cancel_at is not null or b.seq is null or c.epoch is null or b.epoch >= c.epoch or d.seq is not null
       or not b.seq = any(c.seqs)
     order by i.o;

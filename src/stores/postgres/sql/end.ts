@@ -115,7 +115,8 @@ declare
   o ${s}.jobs;
 begin
   if j.slot is null then return null; end if;
-  select b.* into o from ${s}.pending p join ${s}.jobs b on b.seq = p.seq where p.type = j.type and p.slot = j.slot;
+  select b.* into o from ${s}.jobs b
+    where b.seq = (select p.seq from ${s}.pending p where p.type = j.type and p.slot = j.slot);
   if o.expires_at <= p_now then
     -- Whoever changes it is waited for: whether it has the slot depends on that.
     perform 1 from ${s}.pending p where p.type = o.type and p.seq = o.seq for update;

@@ -29,18 +29,22 @@ const variables = (s: string): string => `
 /** The claim itself, into \`q\`, with its lines. \`v_step\` is null where nothing was written before. */
 const claimPart = (s: string): string => `
   v_known := (string_to_array(p_after, ','))[4:];
-  -- In one look: whether anything else is to be done first, when the next delayed job is due, and in which queues jobs of the
-  -- type are ready.
+  -- In one look: whether anything else is to be done first, and when the next delayed job is due.
   select exists (select 1 from ${s}.claims c where c.due_at > v_floor and c.due_at <= v_now)
       or exists (select 1 from ${s}.pending p where p.expires_at > v_floor and p.expires_at <= v_now)
       or exists (select 1 from ${s}.loose) or exists (select 1 from ${s}.paused)
       or exists (select 1 from ${s}.limits l where l.concurrency is not null or l.rate_max is not null),
-    (select p.due_at from ${s}.pending p where p.place = 1 and p.due_at > v_floor order by p.due_at limit 1),
-    case when v_known is null then coalesce(p_queues, (select p.queue from ${s}.pending p
-      where p.place = 0 and p.type = p_types order by p.queue limit 1)) else v_known[1] end,
-    case when v_known is null then coalesce(p_queues, (select p.queue from ${s}.pending p
-      where p.place = 0 and p.type = p_types order by p.queue desc limit 1)) else v_known[cardinality(v_known)] end
-  into v_unusual, v_later, v_first, v_queue;
+    (select p.due_at from ${s}.pending p where p.place = 1 and p.due_at > v_floor order by p.due_at limit 1)
+  into v_unusual, v_later;
+  if v_known is not null then
+    v_first := v_known[1];
+    v_queue := v_known[cardinality(v_known)];
+  elsif p_queues is not null then
+    v_first := p_queues;
+    v_queue := p_queues;
+  else
+    select l.first, l.last into v_first, v_queue from ${s}.lane_ends(p_types) l;
+  end if;
   v_unusual := v_unusual or coalesce(v_later <= v_now, false) or v_first is distinct from v_queue
     or strpos(p_types, ',') > 0 or coalesce(p_queues = '' or strpos(p_queues, ',') > 0, false);
   if not v_unusual then

@@ -1,7 +1,7 @@
 /** Find: which jobs, newest first. Looks at a bounded number of rows: a page may be short and still have a next one. */
 import { systemQueue } from '../../../core/names.js';
 import { states } from './end.js';
-import { now, settings } from './settings.js';
+import { now, ordered, settings } from './settings.js';
 
 /** Rows that one find may look at, and how many at most in one go. */
 const bounds = { examined: 10_000, page: 2_000 } as const;
@@ -62,13 +62,13 @@ end $$;
 -- Numbers of jobs below p_below, newest first, read along the index that the filter leaves the fewest of; what else it
 -- says is asked of each of them. Which index that is, is said by what is sorted by, see matches.ts.
 create function ${s}.candidates(f ${s}.filter, p_below bigint, p_now bigint, p_limit int) returns setof bigint
-language plpgsql stable as $$
+language plpgsql stable ${ordered} as $$
 declare
   v_live boolean := f.states is null or 'completed' = any(f.states);
 begin
   if f.ids is not null then
-    return query select b.seq from (select distinct i.id from unnest(f.ids) i(id)) i join ${s}.jobs b on b.id = i.id
-      where b.seq < p_below order by b.seq desc limit p_limit;
+    return query select b.seq from (select distinct i.id from unnest(f.ids) i(id)) i
+      cross join lateral (select k.seq from ${s}.jobs k where k.id = i.id offset 0) b where b.seq < p_below order by b.seq desc limit p_limit;
   elsif f.subject is not null then
     return query select b.seq from ${s}.jobs b where b.subject between f.subject and f.subject and b.seq < p_below
       order by b.subject desc, b.seq desc limit p_limit;
@@ -92,7 +92,7 @@ end $$;
 
 -- Where completed jobs are not asked for, they are not looked at: they are the many.
 create function ${s}.candidates_by_state(f ${s}.filter, p_below bigint, p_now bigint, p_limit int) returns setof bigint
-language plpgsql stable as $$
+language plpgsql stable ${ordered} as $$
 declare
   v_type text := '';
   v_types text[] := '{}';
@@ -143,7 +143,8 @@ begin
           and (f.owned_by is null or b.owned_by = f.owned_by)
           and (f.before is null or b.created_at < f.before) and (f.after is null or b.created_at > f.after)
           and (f.states is null or ${s}.state_of(b.seq, b.type, b.expires_at, p_now) = any(f.states)) as passes
-      from ${s}.candidates(f, p_below, p_now, v_page) c(seq) left join ${s}.jobs b on b.seq = c.seq
+      from ${s}.candidates(f, p_below, p_now, v_page) c(seq)
+        left join lateral (select j.* from ${s}.jobs j where j.seq = c.seq offset 0) b on true
     loop
       v_seen := v_seen + 1;
       if r.passes and cardinality(t.seqs) = p_limit then
@@ -170,8 +171,9 @@ begin
   t := ${s}.search(json_populate_record(null::${s}.filter, p_filter::json), p_below, p_limit, v_now);
   return query select null::text, t.next where t.next is not null;
   return query
-  select ${s}.job_text(b, d.row, case when (d.row).seq is null and p.seq is null then ${s}.holder_of(b) end, v_now), null::bigint
-  from unnest(t.seqs) with ordinality x(seq, o) join ${s}.jobs b on b.seq = x.seq
+  select ${s}.job_text(b.row, d.row, case when (d.row).seq is null and p.seq is null then ${s}.holder_of(b.row) end, v_now), null::bigint
+  from unnest(t.seqs) with ordinality x(seq, o)
+    cross join lateral (select k as row, k.seq, k.type from ${s}.jobs k where k.seq = x.seq offset 0) b
     left join lateral (select e as row from ${s}.done e where e.seq = b.seq offset 0) d on true
     left join lateral (select q.seq from ${s}.pending q where q.type = b.type and q.seq = b.seq offset 0) p on true
   order by x.o;

@@ -47,7 +47,7 @@ begin
   v_done := array(select d.seq from ${s}.done d where d.held_until <= p_now order by d.held_until, d.seq
     limit p_limit for update skip locked);
   v_live := array(select b.seq from ${s}.jobs b
-    where b.held_until <= p_now and not exists (select 1 from ${s}.done d where d.seq = b.seq)
+    where b.held_until <= p_now and not exists (select 1 from ${s}.done d where d.seq = b.seq offset 0)
     order by b.held_until, b.seq limit p_limit for update skip locked);
   update ${s}.jobs b set held_until = null, held_reason = null where b.seq = any(v_done || v_live);
   update ${s}.done d set held_until = null where d.seq = any(v_done);

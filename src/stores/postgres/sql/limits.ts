@@ -61,8 +61,8 @@ begin
       select distinct h.seq from ${s}.claims c cross join lateral unnest(c.seqs) h(seq)
       where c.due_at > p_floor and p_queue = any(c.queues)
     ) h cross join lateral (select j.seq, j.type, j.queue from ${s}.jobs j where j.seq = h.seq offset 0) b
-    where b.queue = p_queue and not exists (select 1 from ${s}.pending p where p.type = b.type and p.seq = b.seq)
-      and not exists (select 1 from ${s}.done d where d.seq = b.seq));
+    where b.queue = p_queue and not exists (select 1 from ${s}.pending p where p.type = b.type and p.seq = b.seq offset 0)
+      and not exists (select 1 from ${s}.done d where d.seq = b.seq offset 0));
 end $$;
 
 -- When the rate lets a job start again; null: it does now.

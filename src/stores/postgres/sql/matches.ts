@@ -3,12 +3,14 @@
  * would give the order, the one to read is said by what is sorted by (`between` is no constant to the planner), and nothing
  * is sorted that an index has in order.
  */
+import { ordered } from './settings.js';
+
 export const matches = (s: string): string => `
 -- place is null where a claim holds the job.
 create type ${s}.match as (seq bigint, place int, expires_at bigint);
 
 create function ${s}.pending_matches(p_type text, p_key text, p_below bigint) returns ${s}.match
-language plpgsql stable set enable_sort = off as $$
+language plpgsql stable ${ordered} as $$
 declare
   m ${s}.match;
 begin
@@ -37,22 +39,22 @@ begin
 end $$;
 
 -- The newest one that runs and is not asked to stop.
-create function ${s}.running_match(p_type text, p_key text) returns bigint language plpgsql stable set enable_sort = off as $$
+create function ${s}.running_match(p_type text, p_key text) returns bigint language plpgsql stable ${ordered} as $$
 begin
   if p_key is not null then
     return (
       select b.seq from ${s}.jobs b
       where b.type = p_type and b.key between p_key and p_key and b.over is null and b.cancel_at is null
-        and not exists (select 1 from ${s}.pending p where p.type = b.type and p.seq = b.seq)
-        and not exists (select 1 from ${s}.done d where d.seq = b.seq)
+        and not exists (select 1 from ${s}.pending p where p.type = b.type and p.seq = b.seq offset 0)
+        and not exists (select 1 from ${s}.done d where d.seq = b.seq offset 0)
       order by b.key desc, b.seq desc limit 1);
   end if;
   return (
     select max(b.seq) from ${s}.claims c cross join lateral unnest(c.seqs) h(seq)
     cross join lateral (select j.seq, j.type, j.cancel_at from ${s}.jobs j where j.seq = h.seq offset 0) b
     where p_type = any(c.types) and b.type = p_type and b.cancel_at is null
-      and not exists (select 1 from ${s}.pending p where p.type = b.type and p.seq = b.seq)
-      and not exists (select 1 from ${s}.done d where d.seq = b.seq));
+      and not exists (select 1 from ${s}.pending p where p.type = b.type and p.seq = b.seq offset 0)
+      and not exists (select 1 from ${s}.done d where d.seq = b.seq offset 0));
 end $$;
 
 -- The claim that holds a job, which is about to be marked: locked against its end, so that its worker may extend it, but not
@@ -65,7 +67,7 @@ begin
   order by c.epoch desc limit 1 for key share;
   if not found then return null; end if;
   perform 1 from ${s}.jobs b where b.seq = p_seq and b.epoch < v_epoch
-    and not exists (select 1 from ${s}.done d where d.seq = b.seq);
+    and not exists (select 1 from ${s}.done d where d.seq = b.seq offset 0);
   if not found then return null; end if;
   insert into ${s}.marked (epoch) values (v_epoch);
   return v_epoch;

@@ -32,11 +32,13 @@ begin
     v_step := ${s}.begin_step(false);
     if cardinality(t.seqs) > 1 then
       perform ${s}.lock_types(array(
-        select distinct b.type from unnest(t.seqs) x(seq) join ${s}.jobs b on b.seq = x.seq));
+        select distinct b.type from unnest(t.seqs) x(seq)
+          cross join lateral (select k.type from ${s}.jobs k where k.seq = x.seq offset 0) b));
     end if;
   end if;
   for j in
-    select b.* from unnest(t.seqs) with ordinality x(seq, o) join ${s}.jobs b on b.seq = x.seq order by x.o
+    select b.* from unnest(t.seqs) with ordinality x(seq, o)
+      cross join lateral (select k.* from ${s}.jobs k where k.seq = x.seq offset 0) b order by x.o
   loop
     id := j.id;
     new_id := null;
@@ -71,7 +73,7 @@ begin
   select k.* into c from ${s}.claims k where j.seq = any(k.seqs) and k.epoch > j.epoch
   order by k.epoch desc limit 1 for update;
   if found and exists (select 1 from ${s}.jobs b where b.seq = j.seq and b.epoch < c.epoch
-    and not exists (select 1 from ${s}.done d where d.seq = b.seq)) then return c; end if;
+    and not exists (select 1 from ${s}.done d where d.seq = b.seq offset 0)) then return c; end if;
   return null;
 end $$;
 
@@ -120,7 +122,8 @@ declare
 begin
   if v_state in ('pending', 'processing') then return row('not_finished', null, null)::${s}.inserted; end if;
   loop
-    select b.* into o from ${s}.pending p join ${s}.jobs b on b.seq = p.seq where p.type = j.type and p.slot = j.slot;
+    select b.* into o from ${s}.jobs b
+    where b.seq = (select p.seq from ${s}.pending p where p.type = j.type and p.slot = j.slot);
     if o.seq is not null and (o.expires_at is null or o.expires_at > p_now) then
       return row('skipped', o.id, null)::${s}.inserted;
     end if;

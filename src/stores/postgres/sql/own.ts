@@ -11,7 +11,7 @@ create function ${s}.is_under(p_seq bigint, p_epoch bigint, p_owner text) return
 begin
   perform 1 from ${s}.claims c where c.epoch = p_epoch and c.owner = p_owner and p_seq = any(c.seqs) for key share;
   return found and exists (select 1 from ${s}.jobs b where b.seq = p_seq and b.epoch < p_epoch
-    and not exists (select 1 from ${s}.done d where d.seq = b.seq));
+    and not exists (select 1 from ${s}.done d where d.seq = b.seq offset 0));
 end $$;
 
 -- Ties a job on its way in to its owner. Null: it is tied; else why it cannot be.

@@ -122,7 +122,7 @@ begin
   end loop;
   if exists (
     select 1 from ${s}.jobs b left join ${s}.pending p on p.type = b.type and p.seq = b.seq
-    where b.seq = v_seq and coalesce(p.place, 0) = 0 and not exists (select 1 from ${s}.done d where d.seq = b.seq)
+    where b.seq = v_seq and coalesce(p.place, 0) = 0 and not exists (select 1 from ${s}.done d where d.seq = b.seq offset 0)
   ) then return; end if;
   if v_next is distinct from v_seq then v_next := null; end if;
   if v_next is not null or p_stood is not null then

@@ -3,7 +3,7 @@
  * sweep goes. A page looks at so many finished jobs; but a group with a count rule is ranked as a whole, as it is by the sweep,
  * because the order of its jobs is known to no index.
  */
-import { now, settings } from './settings.js';
+import { now, ordered, settings } from './settings.js';
 
 const phase = { ownAge: 0, age: 1, count: 2, cap: 3, over: 4 } as const;
 
@@ -23,7 +23,7 @@ $$;
 
 -- The next finished jobs in the order of the phase: for the cap all of them, else those that go.
 create function ${s}.plan_rows(w ${s}.planned, r ${s}.retention, p_limit int) returns setof ${s}.plan_row
-language plpgsql stable as $$
+language plpgsql stable ${ordered} as $$
 begin
   if w.phase = ${phase.ownAge} then
     return query select d.seq, d.go_at from ${s}.done d
@@ -41,7 +41,8 @@ begin
       order by d.created_at, d.seq limit p_limit;
   elsif w.phase = ${phase.count} then
     return query select d.seq, d.completed_at
-      from unnest(${s}.over_count_of(w.now, r, w.type, w.state, w.fewest, null)) x(seq) join ${s}.done d on d.seq = x.seq
+      from unnest(${s}.over_count_of(w.now, r, w.type, w.state, w.fewest, null)) x(seq)
+        cross join lateral (select e.seq, e.completed_at from ${s}.done e where e.seq = x.seq offset 0) d
       where (d.completed_at, d.seq) > (w.at, w.seq) order by d.completed_at, d.seq limit p_limit;
   else
     return query select x.seq, x.completed_at from (
@@ -76,8 +77,9 @@ end $$;
 create function ${s}.plan_cap(w ${s}.planned, r ${s}.retention, p_rows ${s}.plan_row[], p_counted bigint[]) returns bigint[]
 language plpgsql stable as $$
 begin
-  return array(select d.seq from unnest(p_rows) with ordinality x(seq, at, o) join ${s}.done d on d.seq = x.seq
-    where not ${s}.is_over_age(d, w.now, r) and not d.seq = any(p_counted) order by x.o limit w.excess);
+  return array(select d.seq from unnest(p_rows) with ordinality x(seq, at, o)
+      cross join lateral (select e as row, e.seq from ${s}.done e where e.seq = x.seq offset 0) d
+    where not ${s}.is_over_age(d.row, w.now, r) and not d.seq = any(p_counted) order by x.o limit w.excess);
 end $$;
 
 create function ${s}.plan_part(p_part text, p_seqs bigint[], out part text, out n bigint, out bytes bigint, out sample text)

@@ -32,11 +32,11 @@ begin
   if not exists (select 1 from ${s}.policies q where q.no > 100) then return; end if;
   select array_agg(u.no) into v_unused from (
     select q.no from ${s}.policies q
-    where q.no > 100 and not exists (select 1 from ${s}.jobs b where b.policy = q.no and b.policy > 100)
+    where q.no > 100 and not exists (select 1 from ${s}.jobs b where b.policy = q.no and b.policy > 100 offset 0)
     order by q.no limit p_limit for update skip locked
   ) u;
   -- Whoever stored a job with one of them before we had the lock can be seen now.
   delete from ${s}.policies q where q.no = any(v_unused)
-    and not exists (select 1 from ${s}.jobs b where b.policy = q.no and b.policy > 100);
+    and not exists (select 1 from ${s}.jobs b where b.policy = q.no and b.policy > 100 offset 0);
 end $$;
 `;

@@ -22,15 +22,16 @@ end $$;
 create function ${s}.read_lines_v1(p_id text) returns table (at bigint, message text, fields text)
 language plpgsql stable ${settings} as $$
 begin
-  return query select l.at, l.message, l.fields from ${s}.jobs b join ${s}.lines l on l.seq = b.seq
-    where b.id = p_id order by l.no;
+  return query select l.at, l.message, l.fields from ${s}.lines l
+    where l.seq = (select b.seq from ${s}.jobs b where b.id = p_id) order by l.seq, l.no;
 end $$;
 
 create function ${s}.read_claims_v1(p_owner text) returns table (epoch bigint, ids text) language plpgsql stable ${settings} as $$
 begin
   return query select c.epoch, (
-      select string_agg(b.id, ',' order by x.o) from unnest(c.seqs) with ordinality x(seq, o) join ${s}.jobs b on b.seq = x.seq
-      where b.epoch < c.epoch and not exists (select 1 from ${s}.done d where d.seq = b.seq))
+      select string_agg(b.id, ',' order by x.o) from unnest(c.seqs) with ordinality x(seq, o)
+        cross join lateral (select k.seq, k.id, k.epoch from ${s}.jobs k where k.seq = x.seq offset 0) b
+      where b.epoch < c.epoch and not exists (select 1 from ${s}.done d where d.seq = b.seq offset 0))
     from ${s}.claims c where c.owner = p_owner order by c.epoch;
 end $$;
 
@@ -72,9 +73,9 @@ begin
   perform 1 from ${s}.claims c where c.owner = p_owner and c.epoch = any(array(
     select (x.value ->> 'epoch')::bigint from json_array_elements(p_notes::json) x)) order by c.epoch for key share;
   for r in select x.* from json_to_recordset(p_notes::json) x(id text, epoch bigint, progress text, lines json) loop
-    select b.* into j from ${s}.claims c join ${s}.jobs b on b.seq = any(c.seqs)
-    where c.epoch = r.epoch and c.owner = p_owner and b.id = r.id and b.epoch < r.epoch
-      and not exists (select 1 from ${s}.done d where d.seq = b.seq);
+    select b.* into j from ${s}.jobs b where b.id = r.id and b.epoch < r.epoch
+      and b.seq = any((select c.seqs from ${s}.claims c where c.epoch = r.epoch and c.owner = p_owner)::bigint[])
+      and not exists (select 1 from ${s}.done d where d.seq = b.seq offset 0);
     if not found then
       v_answers := v_answers || 'STALE_CLAIM'::text;
       continue;

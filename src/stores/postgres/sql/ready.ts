@@ -3,19 +3,26 @@
  * is read from the index, without a lock; then each is locked, and passed over where somebody else has it.
  */
 import { systemQueue } from '../../../core/names.js';
+import { ordered } from './settings.js';
 
 /** Jobs past their ttl that one claim may end. */
 const expiredMax = 500;
 /** A look at the front of a lane that takes longer has passed over very many dead rows. */
 const slowMs = 4;
-/** Lanes are read along the index that has their order: where few rows are expected, another one and a sort would seem as cheap. */
-const ordered = 'set enable_sort = off';
 
 export const ready = (s: string): string => `
 -- A lane is a type in a queue. after: everything up to this position (priority, due_at, seq) was looked at before.
 create type ${s}.lanes as (types text[], queues text[], rooms bigint[], after bigint[]);
 -- last: the position of the last one that was looked at. slow: it took long to find the first ones.
 create type ${s}.taken as (seqs bigint[], more boolean, last bigint[], slow boolean);
+
+-- The first and the last queue in which jobs of a type are ready.
+create function ${s}.lane_ends(p_type text, out first text, out last text) language plpgsql ${ordered} as $$
+begin
+  select (select p.queue from ${s}.pending p where p.place = 0 and p.type = p_type order by p.queue limit 1),
+    (select p.queue from ${s}.pending p where p.place = 0 and p.type = p_type order by p.queue desc limit 1)
+  into lane_ends.first, lane_ends.last;
+end $$;
 
 -- The lanes that a claim may look at, given what is paused: '*' stops all but the library's own. p_known: queues that are
 -- taken for lanes unseen, because to see one is to pass over the dead rows at its front.

@@ -90,7 +90,7 @@ begin
   v_rest := array(select b.seq from ${s}.jobs b where b.seq = any(p_seqs) order by b.seq for update skip locked);
   g.owing := array(select b.seq from unnest(v_rest) x(seq)
     cross join lateral (select k.seq, k.id from ${s}.jobs k where k.seq = x.seq offset 0) b
-    where exists (select 1 from ${s}.jobs o where o.owned_by = b.id and o.over is null) order by array_position(p_seqs, b.seq));
+    where exists (select 1 from ${s}.jobs o where o.owned_by = b.id and o.over is null offset 0) order by array_position(p_seqs, b.seq));
   v_rest := array(select x.seq from unnest(p_seqs) x(seq) where x.seq = any(v_rest) and not x.seq = any(g.owing));
   g.n := g.n + ${s}.drop_done(p_step, p_now, v_rest, p_why, true);
   return g;
@@ -98,7 +98,7 @@ end $$;
 
 -- How many of these finished jobs were still there. p_all: also those that carry the mark of an owner.
 create function ${s}.drop_done(p_step bigint, p_now bigint, p_seqs bigint[], p_why text, p_all boolean) returns int
-language plpgsql as $$
+language plpgsql set enable_nestloop = off set enable_hashjoin = on as $$
 declare
   v_n int;
 begin
@@ -106,12 +106,13 @@ begin
   with job as (
     delete from ${s}.jobs b where b.seq = any(p_seqs) and (p_all or b.flags & ${owner} = 0)
     returning b.seq, b.id, b.type, b.queue, b.subject, b.print, b.input, b.owned_by
-  ), gone as (
-    delete from ${s}.done d using job j where d.seq = j.seq
-    returning j.seq, j.id, j.type, j.queue, j.subject, j.print, j.input, j.owned_by, d.state, d.epoch, d."left",
-      d.completed_at
   ), line as (
-    delete from ${s}.lines l using job j where l.seq = j.seq
+    delete from ${s}.lines l where l.seq = any(array(select j.seq from job j))
+  ), ended as (
+    delete from ${s}.done d where d.seq = any(array(select j.seq from job j))
+    returning d.seq, d.state, d.epoch, d."left", d.completed_at
+  ), gone as materialized (
+    select j.*, d.state, d.epoch, d."left", d.completed_at from job j join ended d on d.seq = j.seq
   ), tomb as (
     insert into ${s}.tombs (at, epoch, "left", id, type, queue, state, why, print)
     select p_now, g.epoch, g."left", g.id, g.type, g.queue, ${stateName('g.state')}, p_why,

@@ -3,6 +3,8 @@
  * order. What is held is no candidate. What an earlier rule takes is not looked at by a later one, so that a plan, which
  * removes nothing, finds the same jobs.
  */
+import { ordered } from './settings.js';
+
 export const retention = (s: string): string => `
 -- The cleanup policy. most: the cap; null: none.
 create type ${s}.retention as (ms bigint, by_completion boolean, most bigint);
@@ -13,7 +15,8 @@ create function ${s}.is_over_age(d ${s}.done, p_now bigint, r ${s}.retention) re
 $$;
 
 -- Oldest first; locked.
-create function ${s}.over_age(p_now bigint, r ${s}.retention, p_limit int) returns bigint[] language plpgsql as $$
+create function ${s}.over_age(p_now bigint, r ${s}.retention, p_limit int) returns bigint[]
+language plpgsql ${ordered} as $$
 declare
   v_own bigint[];
   v_other bigint[];
@@ -44,7 +47,8 @@ exception when insufficient_privilege then null;
 end $$;
 
 -- The next group, of a type and a state, in which a job has a count rule, and the least such rule.
-create function ${s}.next_group(p_type text, p_state int, out type text, out state int, out fewest int) language plpgsql stable as $$
+create function ${s}.next_group(p_type text, p_state int, out type text, out state int, out fewest int)
+language plpgsql stable ${ordered} as $$
 begin
   select d.type, d.state, d.keep_count into next_group.type, next_group.state, next_group.fewest from ${s}.done d
   where d.keep_count is not null and d.held_until is null and (d.type, d.state) > (p_type, p_state)
@@ -56,13 +60,15 @@ create function ${s}.over_count_of(p_now bigint, r ${s}.retention, p_type text, 
 returns bigint[] language plpgsql stable as $$
 begin
   if (select count(*) from (
-    select 1 from ${s}.jobs b join ${s}.done d on d.seq = b.seq where b.type = p_type and d.state = p_state limit p_least + 1
+    select 1 from ${s}.jobs b cross join lateral (select e.state from ${s}.done e where e.seq = b.seq offset 0) d
+    where b.type = p_type and d.state = p_state limit p_least + 1
   ) n) <= p_least then return '{}'; end if;
   return array(
     select x.seq from (
       select d.seq, d.completed_at, d.keep_count, row_number() over (order by d.completed_at desc, d.seq desc) as rank
-      from ${s}.jobs b join ${s}.done d on d.seq = b.seq
-      where b.type = p_type and d.state = p_state and d.held_until is null and not ${s}.is_over_age(d, p_now, r)
+      from ${s}.jobs b cross join lateral (select e as row, e.seq, e.completed_at, e.keep_count, e.state, e.held_until
+        from ${s}.done e where e.seq = b.seq offset 0) d
+      where b.type = p_type and d.state = p_state and d.held_until is null and not ${s}.is_over_age(d.row, p_now, r)
     ) x where x.rank > x.keep_count order by x.completed_at, x.seq limit p_limit);
 end $$;
 
@@ -86,7 +92,7 @@ begin
 end $$;
 
 -- The oldest finished jobs; locked.
-create function ${s}.oldest_done(p_limit bigint) returns bigint[] language plpgsql as $$
+create function ${s}.oldest_done(p_limit bigint) returns bigint[] language plpgsql ${ordered} as $$
 begin
   if p_limit <= 0 then return '{}'; end if;
   return array(select x.seq from (

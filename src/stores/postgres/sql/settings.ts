@@ -12,5 +12,8 @@ export const settings = `
   set join_collapse_limit = 1
   set jit = off`;
 
+/** For functions that only read along an index in its order: where few rows are expected, another one and a sort would seem as cheap. */
+export const ordered = 'set enable_sort = off';
+
 /** The store's clock, read once: the given instant, or the server's at the start of the statement. */
 export const now = `coalesce(p_now, floor(extract(epoch from statement_timestamp()) * 1000)::bigint)`;

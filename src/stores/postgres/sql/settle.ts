@@ -29,7 +29,7 @@ begin
       select j.seq, j.created_at, j.type, j.queue, j.subject from ${s}.jobs j where j.id = x.id and j.flags < 2 offset 0
     ) b
     where case when b.seq in (select unnest(c.seqs)) then true else false end
-      and not exists (select 1 from ${s}.done d where d.seq = b.seq)
+      and not exists (select 1 from ${s}.done d where d.seq = b.seq offset 0)
   ), ended as (
     insert into ${s}.done (seq, completed_at, created_at, epoch, started_at, attempts, state, "left", result)
     select j.seq, p_now, j.created_at, c.epoch, c.at, 1, 0, ${kind.complete}, j.result from job j
@@ -44,7 +44,8 @@ begin
   else
     insert into ${s}.events (step, at, name, type, queue, subject, attempt, ids, processing, completed)
     select p_step, p_now, 'completed', b.type, b.queue, b.subject, 1, string_agg(b.id, ',' order by x.o), -count(*), count(*)
-    from unnest(v_settled) with ordinality x(id, o) join ${s}.jobs b on b.id = x.id
+    from unnest(v_settled) with ordinality x(id, o)
+      cross join lateral (select j.id, j.type, j.queue, j.subject from ${s}.jobs j where j.id = x.id offset 0) b
     group by b.type, b.queue, b.subject order by min(x.o);
   end if;
   if v_n = c.open then
@@ -66,7 +67,7 @@ begin
   select k.* into c from ${s}.claims k where k.epoch = x.epoch and k.owner = p_owner;
   select b.* into j from ${s}.jobs b where b.id = x.id;
   if c.epoch is null or j.seq is null or j.epoch >= x.epoch or not j.seq = any(c.seqs)
-    or exists (select 1 from ${s}.done d where d.seq = j.seq) then
+    or exists (select 1 from ${s}.done d where d.seq = j.seq offset 0) then
     return ${s}.answer_for_over(j, x);
   end if;
   -- A job that lives for years meets a crash now and then; that is no reason to part it from its neighbours.

@@ -170,7 +170,7 @@ begin
   ) x where c.epoch = x.left_epoch and c.open + x.n <= 0;
   delete from ${s}.marked m where m.epoch in (
     select e.left_epoch from ${s}.events e where e.no > p_step and e.step = p_step and e.left_epoch is not null
-  ) and not exists (select 1 from ${s}.claims c where c.epoch = m.epoch);
+  ) and not exists (select 1 from ${s}.claims c where c.epoch = m.epoch offset 0);
   update ${s}.claims c set open = c.open + x.n, plain = false from (
     select e.left_epoch, sum(e.processing) as n from ${s}.events e
     where e.no > p_step and e.step = p_step and e.left_epoch is not null group by e.left_epoch

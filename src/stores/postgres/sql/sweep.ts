@@ -103,8 +103,9 @@ end $$;
 -- Owned jobs of the library's own queue that are due: what they stand for is to be removed, and then they are.
 create function ${s}.due_things(p_now bigint, p_limit int) returns setof text language plpgsql stable as $$
 begin
-  return query select b.id from ${s}.jobs b join ${s}.pending p on p.type = b.type and p.seq = b.seq
-    where b.owned_by is not null and b.over is null and b.due_at <= p_now and b.queue = '${systemQueue}'
+  return query select b.id from ${s}.jobs b
+    where exists (select 1 from ${s}.pending p where p.type = b.type and p.seq = b.seq offset 0)
+      and b.owned_by is not null and b.over is null and b.due_at <= p_now and b.queue = '${systemQueue}'
       and (b.held_until is null or b.held_until <= p_now)
     order by b.due_at, b.seq limit p_limit;
 end $$;

@@ -262,4 +262,15 @@ create table ${s}.policies (
   body text collate "C" not null
 );
 create index policies_body on ${s}.policies (md5(body), no);
+
+-- What a queue holds at one moment says nothing about the next: no statistics of values are kept, so that no plan follows them.
+do $do$
+declare
+  c record;
+begin
+  for c in select a.attrelid::regclass as of, a.attname from pg_attribute a join pg_class t on t.oid = a.attrelid
+    where t.relnamespace = '${s}'::regnamespace and t.relkind = 'r' and a.attnum > 0 loop
+    execute format('alter table %s alter column %I set statistics 0', c.of, c.attname);
+  end loop;
+end $do$;
 `;

@@ -21,8 +21,9 @@ begin
     from ${s}.pending p
     where p.place = 1 and p.due_at <= v_now and (p.expires_at is null or p.expires_at > v_now) group by p.queue;
   return query select 'stalled', j.queue, count(*), null::bigint, null::bigint, null::bigint, null::bigint, null::bigint, null::bigint
-    from ${s}.claims k cross join lateral unnest(k.seqs) x(seq) join ${s}.jobs j on j.seq = x.seq
-    where k.due_at <= v_now and j.epoch < k.epoch and not exists (select 1 from ${s}.done o where o.seq = j.seq)
+    from ${s}.claims k cross join lateral unnest(k.seqs) x(seq)
+      cross join lateral (select b.seq, b.queue, b.epoch from ${s}.jobs b where b.seq = x.seq offset 0) j
+    where k.due_at <= v_now and j.epoch < k.epoch and not exists (select 1 from ${s}.done o where o.seq = j.seq offset 0)
     group by j.queue;
   return query select 'oldest', o.queue, min(o.due_at), null::bigint, null::bigint, null::bigint, null::bigint, null::bigint, null::bigint
     from ${s}.oldest_due(v_now) o group by o.queue;

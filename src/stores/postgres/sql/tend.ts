@@ -67,8 +67,9 @@ begin
     v_n := v_n + 1;
     v_jobs := v_jobs + cardinality(c.seqs);
     for j in
-      select b.* from unnest(c.seqs) with ordinality x(seq, o) join ${s}.jobs b on b.seq = x.seq
-      where b.epoch < c.epoch and not exists (select 1 from ${s}.done d where d.seq = b.seq) order by x.o
+      select b.* from unnest(c.seqs) with ordinality x(seq, o)
+        cross join lateral (select k.* from ${s}.jobs k where k.seq = x.seq offset 0) b
+      where b.epoch < c.epoch and not exists (select 1 from ${s}.done d where d.seq = b.seq offset 0) order by x.o
     loop
       perform ${s}.lapse_one(p_step, p_now, j, c);
     end loop;

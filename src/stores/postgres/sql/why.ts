@@ -33,8 +33,8 @@ begin
   job := ${s}.job_text(j, d, h, v_now);
   place := case when d.seq is not null then 4 when place is null then 3 else place end;
   if place = 2 then
-    select b.id into turn_of from ${s}.turns t join ${s}.jobs b on b.seq = t.seq
-    where t.type = j.type and t.queue = j.queue and t.xkey = j.xkey;
+    select b.id into turn_of from ${s}.jobs b
+    where b.seq = (select t.seq from ${s}.turns t where t.type = j.type and t.queue = j.queue and t.xkey = j.xkey);
   end if;
   owns := ${s}.owns(p_id);
   paused := exists (select 1 from ${s}.paused p where p.queue = j.queue or (p.queue = '*' and j.queue <> '${systemQueue}'));
