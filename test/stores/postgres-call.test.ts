@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type Call, inOrder } from '../../src/stores/postgres/call.js';
+import { inOrder } from '../../src/stores/postgres/call.js';
 
 interface Asked {
   readonly fn: string;
