@@ -25,6 +25,7 @@ import { type JobMaker, jobMaker, lookUp, type TypeBook } from './queue/new-job.
 import { type Schedules, schedulesOn } from './queue/schedules.js';
 import { healthOf, statsOf } from './queue/stats.js';
 import { watchOn } from './queue/watch.js';
+import { lookUpsOn } from './queue/look-up.js';
 import { createSystem } from './system.js';
 import type { Enqueued, OpenOptions, Queue, WorkerHandle } from './surface.js';
 import { type OneShotReport, runOneShot } from './worker/one-shot.js';
@@ -74,7 +75,11 @@ function createQueue(parts: Parts): Queue {
   const { sweeper, freeing, belongingsOf } = lifecycle;
   const gather = gatherer(store, logger);
   const acts = actsOn(store, system, cleanup, freeing);
-  const watch = watchOn(store, system, logger, acts.get);
+  const storedJob = lookUpsOn(store);
+  const watch = watchOn(store, system, logger, async (id) => {
+    const job = await storedJob(id);
+    return job && toJob(job, cleanup);
+  });
   const workers = new Set<Worker>();
   const oneShots = new Set<Promise<OneShotReport>>();
   const closing = new AbortController();

@@ -413,6 +413,32 @@ describe('wait', () => {
       }
     });
 
+    it('costs one read for all who are woken together, and each gets its own job', async () => {
+      const finds: number[] = [];
+      const counting = tapped(on.factory(), (store) => ({
+        find: (request) => {
+          finds.push(request.filter.ids?.length ?? 0);
+          return store.find(request);
+        },
+      }));
+      const { queue, clock } = await on.still({}, counting);
+      const jobs = await queue.enqueueMany(Array.from({ length: 250 }, (_, i) => ({ type: 'mail', input: i })));
+      const waits = jobs.map(({ id }) => queue.wait(id));
+      const again = queue.wait(jobs[0]!.id);
+      await clock.settle();
+      finds.length = 0;
+      await queue.enqueue('other', 1);
+      await clock.settle();
+      expect(finds.length).toBeGreaterThan(0);
+      // A poll may fall beside the event.
+      expect(finds.length).toBeLessThanOrEqual(6);
+      expect(Math.max(...finds)).toBe(100);
+      await queue.cancel({ type: 'mail' });
+      await clock.advance(200);
+      expect((await Promise.all(waits)).map(({ id }) => id)).toEqual(jobs.map(({ id }) => id));
+      expect((await again).state).toBe('cancelled');
+    });
+
     it('follows a job through its retries', async () => {
       const { queue, clock } = await on.still();
       let runs = 0;
