@@ -11,10 +11,16 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { fileBlobs } from '../src/artifacts/files.js';
 import { defineJob, open } from '../src/index.js';
+import { openPlace } from '../src/open-lifecycle.js';
 import { createSystem } from '../src/system.js';
 import { byHand, completes, day, hour, idsIn, readText, runJob, t0, textOf, things } from './lifecycle-support.js';
 import { closedAfterwards, eachStore, expectCode, gate, temporaryFolder } from './support.js';
@@ -309,6 +315,42 @@ describe('temporary folders', () => {
     expect(existsSync(join(folder, '..'))).toBe(true);
     await queue.close();
     expect(existsSync(join(folder, '..'))).toBe(false);
+  });
+
+  it('what a killed process left in a folder of its own goes with the record, by whoever sweeps next', async () => {
+    const file = `sqlite:${join(temporaryFolder(), 'jobs.db')}`;
+    const program = fileURLToPath(new URL('./temp-child.ts', import.meta.url));
+    const child = spawn(process.execPath, ['--import', 'tsx', program, file], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const [line] = (await once(createInterface(child.stdout), 'line')) as [string];
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    const folders = line.split(' ');
+    for (const folder of folders) expect(existsSync(folder)).toBe(true);
+    const clock = { now: () => new Date(Date.now() + 2 * hour) };
+    const queue = closedAfterwards(await open(file, { artifacts: 'memory', clock }));
+    expect(await things(queue)).toHaveLength(2);
+    await queue.sweep();
+    expect(await things(queue)).toEqual([]);
+    for (const folder of folders) expect(existsSync(folder)).toBe(false);
+    expect(existsSync(join(folders[0]!, '..'))).toBe(false);
+  });
+
+  it('a record that names some other place removes nothing', async () => {
+    const { temp } = (await openPlace({ in: 'memory', maxBytes: undefined, maxBytesPerJob: undefined }, null, createSystem()))!;
+    const outside = temporaryFolder();
+    mkdirSync(join(outside, id));
+    const asName = relative(tmpdir(), outside);
+    for (const place of [
+      outside,
+      asName,
+      `../${asName}`,
+      '..',
+      '',
+      'lastout-',
+      `lastout-${'a'.repeat(20)}/../${asName}`,
+    ])
+      await temp.delete(id, place);
+    expect(existsSync(join(outside, id))).toBe(true);
   });
 
   it('an attempt may have a hundred of them', async () => {

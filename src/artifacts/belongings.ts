@@ -152,13 +152,13 @@ export function belongingsOf(making: Making, asker: Asker): Belongings {
     if (folders.length >= foldersMax)
       throw new LastoutError('ARTIFACT_QUOTA', `This attempt has ${foldersMax} temporary folders already.`);
     const id = system.id();
-    await intend(tempJob(id, asker));
+    await intend(tempJob(id, asker, temp.within));
     folders.push(id);
     try {
       return await temp.make(id);
     } catch (error) {
       folders.splice(folders.indexOf(id), 1);
-      await undo(id, () => temp.delete(id));
+      await undo(id, () => temp.delete(id, temp.within));
       throw error;
     }
   }
@@ -167,7 +167,7 @@ export function belongingsOf(making: Making, asker: Asker): Belongings {
     put,
     tempDir,
     async end() {
-      await Promise.all(folders.splice(0).map((id) => undo(id, () => temp.delete(id))));
+      await Promise.all(folders.splice(0).map((id) => undo(id, () => temp.delete(id, temp.within))));
     },
   };
 }

@@ -10,7 +10,7 @@ import type { System } from '../core/system.js';
 import { belongingsOf, ownedBy } from './belongings.js';
 import { corrupt, verified } from './chunks.js';
 import { type ArtifactLimits, quotaOf } from './quota.js';
-import { artifactType, checkArtifactName, readArtifact, subjectOf, tempType } from './records.js';
+import { artifactType, checkArtifactName, placeOf, readArtifact, subjectOf, tempType } from './records.js';
 
 /** Where the bytes are; null: `open` was given no place for them. */
 export interface Place extends ArtifactLimits {
@@ -48,12 +48,12 @@ export function finalizerOf(place: Place | null): Finalizer {
   const { blobs, temp } = place;
   return {
     types: new Set([artifactType, tempType]),
-    end: ({ id, type }) => (type === tempType ? temp.delete(id) : blobs.delete(id)),
+    end: (record) => (record.type === tempType ? temp.delete(record.id, placeOf(record)) : blobs.delete(record.id)),
     isInUse: ({ type, key }, owner) =>
       type === tempType && owner?.state === 'processing' && String(owner.epoch) === key,
     async *list(olderThanMs) {
       for await (const { id } of blobs.list(olderThanMs)) yield { id, end: () => blobs.delete(id) };
-      for await (const { id } of temp.list(olderThanMs)) yield { id, end: () => temp.delete(id) };
+      for await (const { id } of temp.list(olderThanMs)) yield { id, end: () => temp.delete(id, temp.within) };
     },
   };
 }

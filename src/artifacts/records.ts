@@ -78,8 +78,13 @@ export function subjectOf(shortLink: string): string {
 }
 
 /** Its key says under which claim it was made: as long as that lives, it is in use. */
-export function tempJob(id: string, asker: Asker): NewJob {
-  return { ...ownedJob(id, asker, tempType), key: String(asker.epoch) };
+export function tempJob(id: string, asker: Asker, within: string | null): NewJob {
+  return { ...ownedJob(id, asker, tempType), key: String(asker.epoch), input: JSON.stringify(within) };
+}
+
+/** Where the process that made a temporary folder has made it, see TempFolders. */
+export function placeOf({ input }: StoredJob): string | null {
+  return whyUnreadable(input) === null ? (JSON.parse(input) as string | null) : null;
 }
 
 function ownedJob(id: string, asker: Asker, type: string): NewJob {

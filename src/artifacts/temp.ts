@@ -1,5 +1,5 @@
 /** Folders for the scratch files of running jobs. */
-import { lstat, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { lstat, mkdir, readdir, rm, rmdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { TempFolders } from '../core/blobs.js';
@@ -8,38 +8,50 @@ import type { System } from '../core/system.js';
 import { isMissing, told } from './file-errors.js';
 
 const folderName = /^[0-9a-z]{20}$/;
+const withinName = /^lastout-[0-9a-z]{16,20}$/;
 
-/** `dir`: shared by all processes that have it, and so are the folders in it. Null: a folder of this process alone. */
+/**
+ * `dir`: shared by all processes that have it, and so are the folders in it. Null: in a folder of this process alone, of
+ * the system's folder for temporary files; what a dead process left there, others of this machine find by its name.
+ */
 export function tempFolders(dir: string | null, system: System): TempFolders {
   const io = <T>(work: Promise<T>): Promise<T> => system.awaiting(work);
-  let own: Promise<string> | null = null;
-  const made = (): Promise<string> | null => (dir === null ? own : Promise.resolve(join(resolve(dir), 'temp')));
-  const root = (): Promise<string> => made() ?? (own = mkdtemp(join(tmpdir(), 'lastout-')));
+  const within = dir === null ? `lastout-${system.id()}` : null;
+  const root = within === null ? join(resolve(dir!), 'temp') : join(tmpdir(), within);
   const remove = (path: string): Promise<void> => io(rm(path, { recursive: true, force: true, maxRetries: 2 }));
+  let own: Promise<unknown> | null = null;
+  /** Not where somebody else has already made a folder of that name. */
+  const makeOwn = (): Promise<unknown> => (own ??= io(mkdir(root, { mode: 0o700 })));
+
+  async function removeOfOthers(id: string, place: string): Promise<void> {
+    const path = join(tmpdir(), place);
+    const info = await io(lstat(path)).catch(() => null);
+    if (!withinName.test(place) || !info?.isDirectory() || info.uid !== (process.getuid?.() ?? info.uid)) return;
+    await remove(join(path, id));
+    await io(rmdir(path)).catch(() => undefined); // the last one takes it away
+  }
 
   return {
+    within,
     make: (id) =>
       told('The temporary folder', async () => {
-        const path = join(await root(), checked(id));
+        if (within !== null) await makeOwn();
+        const path = join(root, checked(id));
         await io(mkdir(path, { recursive: true, mode: 0o700 }));
         return path;
       }),
-    async delete(id) {
-      const at = await made();
-      if (at !== null) await remove(join(at, checked(id)));
-    },
+    delete: (id, place) =>
+      place === null || place === within ? remove(join(root, checked(id))) : removeOfOthers(checked(id), place),
     async *list(olderThanMs) {
       const before = system.now() - olderThanMs;
-      const at = await made();
-      if (at === null) return;
-      for (const id of await io(namesIn(at))) {
+      for (const id of await io(namesIn(root))) {
         if (!folderName.test(id)) continue;
-        const info = await io(lstat(join(at, id))).catch(() => null);
+        const info = await io(lstat(join(root, id))).catch(() => null);
         if (info && info.mtimeMs < before) yield { id };
       }
     },
     async close() {
-      if (own !== null) await remove(await own);
+      if (own !== null) await remove(root);
       own = null;
     },
   };

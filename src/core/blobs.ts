@@ -32,10 +32,12 @@ export interface BlobStore {
 
 /** Folders for the scratch files of running jobs. The same rules as for blobs. */
 export interface TempFolders {
+  /** What the record of a folder keeps, so that another process can find it. Null: it is where all look. */
+  readonly within: string | null;
   /** The path of a new, empty folder. */
   make(id: string): Promise<string>;
   /** With all that is in it; one that is not there is fine. */
-  delete(id: string): Promise<void>;
+  delete(id: string, within: string | null): Promise<void>;
   list(olderThanMs: number): AsyncIterable<{ readonly id: string }>;
   /** Takes away what was made for this process alone. */
   close(): Promise<void>;
