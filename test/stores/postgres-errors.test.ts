@@ -63,6 +63,7 @@ describe('a statement that the server takes back', () => {
   test('a schema that was dropped under a running queue', async () => {
     const url = await emptyPostgres();
     const queue = closedAfterwards(await open(url, { namespace: 'gone' }));
+    await queue.stopPeriodicCleanup(); // its first one would meet the drop
     await (await plainClient(url)).query('drop schema gone cascade');
     const { message } = await expectCode('STORE_UNAVAILABLE', () => queue.enqueue('mail', 1));
     expect(message).toContain('was its schema dropped?');

@@ -16,6 +16,7 @@ async function hearing(store: Store): Promise<Hint[]> {
 }
 const kindsOf = (hints: readonly Hint[]): string[] => hints.map(({ kind }) => kind);
 
+// A server has one set of channels for all its databases: who counts hints takes a namespace that no other test has.
 describeOn('redis', 'hints on Redis', () => {
   it('reach another process: what is ready, what comes later, a pause', async () => {
     const url = await emptyRedis();
@@ -32,9 +33,9 @@ describeOn('redis', 'hints on Redis', () => {
   it('are given once in the process that causes them, to every queue that shares its store', async () => {
     const url = await emptyRedis();
     const factory = redisStore({ url });
-    const context = { system, namespace: 'lastout', maxStoredJobs: Number.POSITIVE_INFINITY };
+    const context = { system, namespace: 'given', maxStoredJobs: Number.POSITIVE_INFINITY };
     const [one, two] = [await factory.open(context), await factory.open(context)];
-    const other = await openStore({ url });
+    const other = await openStore({ url }, { namespace: 'given' });
     const [mine, others] = [await hearing(one), await hearing(other)];
     const shared: Hint[] = [];
     two.subscribe((hint) => shared.push(hint));
@@ -75,11 +76,11 @@ describeOn('redis', 'hints on Redis', () => {
 
   it('that cannot be read are passed over', async () => {
     const url = await emptyRedis();
-    const store = await openStore({ url });
+    const store = await openStore({ url }, { namespace: 'unread' });
     const heard = await hearing(store);
     const asking = plainClient(url);
     for (const payload of ['', ' ', 'nonsense', 'someone x:1 l:soon', 'someone r:mail']) {
-      await asking.publish('{lastout}:hints', payload);
+      await asking.publish('{unread}:hints', payload);
     }
     await eventually('the last', () => heard.length > 0);
     expect(heard).toEqual([{ kind: 'ready', types: new Set(['mail']) }]);
