@@ -1,5 +1,5 @@
 /** The one file that may touch the clock, timers, chance and ids; everything else gets them from here. */
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomFillSync } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { digits, inDigits } from './core/digits.js';
 import type { System } from './core/system.js';
@@ -55,6 +55,17 @@ function startTimer(ms: number, callback: () => void, hold?: 'hold'): () => void
   return () => clearTimeout(timer);
 }
 
+/** Chance is drawn for many ids at once: a call for ten bytes costs as much as one for a thousand. */
+const drawn = new Uint8Array(1_000);
+let used = drawn.length;
+function draw(into: Uint8Array): void {
+  if (used + into.length > drawn.length) {
+    randomFillSync(drawn);
+    used = 0;
+  }
+  into.set(drawn.subarray(used, (used += into.length)));
+}
+
 /** Every pair of digits, in order: an id is put together from few parts. */
 const pairs = Array.from({ length: 32 * 32 }, (_, n) => digits[n >> 5]! + digits[n & 31]!);
 
@@ -74,8 +85,8 @@ function idMaker(now: () => number): () => string {
     const at = Math.max(now(), last);
     if (at !== last) {
       last = at;
-      const bytes = randomBytes(10);
-      for (let i = 0; i < 10; i++) tail[i] = bytes[i]! & 31;
+      draw(tail);
+      for (let i = 0; i < 10; i++) tail[i]! &= 31;
       tail[0]! &= 15; // leaves room to count up
       begin();
     } else if (pair < pairs.length - 1) {
