@@ -1,18 +1,4 @@
-/**
- *   npm run bench                              lastout beside its peers and the bare engines, on every store
- *   npm run bench -- redis                     one store
- *   npm run bench -- postgres drain            some cells: enqueue100 enqueue1 bulk drain1 drain10 drain100 latency
- *   npm run bench -- --only lastout            some systems, by a part of their names
- *   npm run bench -- profile sqlite drain100   where the time of one cell goes, for lastout alone
- *   npm run bench -- claim | read | drain      what an act costs with 1 k, 100 k and 1 M stored jobs
- *   npm run bench -- clean sqlite redis        what the removal of 1 M finished jobs does to callers; no store: all of them
- *
- * --rounds 1 --seconds 2     shorter; the numbers mean less
- * --sizes 20000             clean, claim, read: other numbers of jobs
- * --json FILE                every number of every round
- * --markdown FILE            replaces the text between the marks in FILE
- * --gate                     ends with 1 where a gate is not met
- */
+/** `npm run bench`. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -27,6 +13,20 @@ import { profile } from './profile.js';
 import type { ServerOptions } from './servers.js';
 import { judged, machine, render } from './tables.js';
 
+const help = `npm run bench                              lastout beside its peers and the bare engines, on every store
+npm run bench -- redis                     one store
+npm run bench -- postgres drain            some cells: enqueue100 enqueue1 bulk drain1 drain10 drain100 latency
+npm run bench -- --only lastout            some systems, by a part of their names
+npm run bench -- profile sqlite drain100   where the time of one cell goes, for lastout alone
+npm run bench -- claim | read | drain      what an act costs with 1 k, 100 k and 1 M stored jobs
+npm run bench -- clean sqlite redis        what the removal of 1 M finished jobs does to callers; no store: all of them
+
+--rounds 1 --seconds 2     shorter; the numbers mean less
+--sizes 20000             clean, claim, read: other numbers of jobs
+--json FILE                every number of every round
+--markdown FILE            replaces the text between the marks in FILE
+--gate                     ends with 1 where a gate is not met`;
+
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
@@ -40,6 +40,7 @@ const { values, positionals } = parseArgs({
     json: { type: 'string' },
     markdown: { type: 'string' },
     gate: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
   },
 });
 const only = values.only.flatMap((names) => names.toLowerCase().split(','));
@@ -51,6 +52,10 @@ const serverOptions = (profiling: boolean): ServerOptions => {
   return { appendfsync, profile: profiling };
 };
 
+if (values.help) {
+  console.log(help);
+  process.exit(0);
+}
 console.log(machine());
 const [first = '', ...rest] = positionals;
 if (first === 'claim' || first === 'read') {

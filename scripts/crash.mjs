@@ -1,17 +1,30 @@
-// The proofs of test/crash and test/wire at any length: processes killed, connections broken, servers restarted.
-//
-//   npm run crash                                     as often as `npm test` does it, on every store
-//   npm run crash -- --kills 1000 --store redis       kill -9 of workers, a thousand times
-//   npm run crash -- --faults 200 --store postgres    each kind of broken connection, and restarts, 200 times
+// `npm run crash`.
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { run } from './run.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
+const help = `The proofs of test/crash and test/wire at any length: processes killed, connections broken, servers restarted.
+
+  npm run crash                                     as often as npm test does it, on every store
+  npm run crash -- --kills 1000 --store redis       kill -9 of workers, a thousand times
+  npm run crash -- --faults 200 --store postgres    each kind of broken connection, and restarts, 200 times
+
+  --store  sqlite, postgres or redis; left out: all of them`;
+
 const { values } = parseArgs({
-  options: { kills: { type: 'string' }, faults: { type: 'string' }, store: { type: 'string' } },
+  options: {
+    kills: { type: 'string' },
+    faults: { type: 'string' },
+    store: { type: 'string' },
+    help: { type: 'boolean', default: false },
+  },
 });
+if (values.help) {
+  console.log(help);
+  process.exit(0);
+}
 const stores = values.store ? [values.store] : ['sqlite', 'postgres', 'redis'];
 const tests = [];
 for (const store of stores) {

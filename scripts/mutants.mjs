@@ -1,10 +1,4 @@
-// Plants one bug after another into a copy of the project and shows which test notices it: `npm run mutants`.
-//
-//   npm run mutants              all of them
-//   npm run mutants -- fence     those whose name contains "fence"
-//
-// A mutant is caught when an assertion of a test fails. A file that does not load, a test that only times out, or a
-// suite that passes does not count, and makes the run fail.
+// `npm run mutants`.
 import { spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,7 +11,19 @@ const copied = ['src', 'spec', 'test', 'docs', 'package.json', 'tsconfig.json', 
 const patienceMs = 120_000;
 const patienceForAllMs = 900_000;
 
+const help = `Plants one bug after another into a copy of the project and shows which test notices it.
+
+  npm run mutants              all of them
+  npm run mutants -- fence     those whose name contains "fence"
+
+A mutant is caught when an assertion of a test fails. A file that does not load, a test that only times out, or a suite
+that passes does not count, and makes the run fail.`;
+
 const wanted = process.argv.slice(2);
+if (wanted.includes('--help')) {
+  console.log(help);
+  process.exit(0);
+}
 const chosen = mutants.filter(({ name }) => wanted.length === 0 || wanted.some((part) => name.includes(part)));
 const folder = mkdtempSync(join(tmpdir(), 'lastout-mutants-'));
 try {
