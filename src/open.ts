@@ -49,7 +49,8 @@ export async function open(where: string | StoreFactory, options: OpenOptions = 
   const { book, logger, namespace, codec, artifacts, cleanup, limits } = readOpenOptions(options, inMemory);
   const system = createSystem(options.clock);
   const place = await openPlace(artifacts, where, system);
-  const opened = await openStore(where, { system, namespace, maxStoredJobs: cleanup.maxStoredJobs, limits });
+  const context = { system, namespace, maxStoredJobs: cleanup.maxStoredJobs, limits };
+  const opened = await system.hold(openStore(where, context));
   const timed = withDeadlines(opened, system);
   const store = codec ? codedStore(timed, codec, logger) : timed;
   const maker = jobMaker(book, system, logger);
@@ -95,7 +96,7 @@ function createQueue(parts: Parts): Queue {
     <A extends unknown[], T>(call: (...args: A) => Promise<T>) =>
     async (...args: A): Promise<T> => {
       checkOpen();
-      return call(...args);
+      return system.hold(call(...args));
     };
 
   /** One promise a job, that of its batch: a caller may have a hundred thousand under way. */
@@ -144,7 +145,7 @@ function createQueue(parts: Parts): Queue {
   async function work(types: readonly JobType<unknown, unknown>[], options?: WorkOptions): Promise<WorkerHandle> {
     const worker = startWorker(types, 'work', readWorkOptions(options));
     const stop = (how: { grace?: Duration } = {}): Promise<StopReport> =>
-      worker.stop(readGrace(how)).finally(() => workers.delete(worker));
+      system.hold(worker.stop(readGrace(how)).finally(() => workers.delete(worker)));
     return {
       id: worker.id,
       get running() {
@@ -173,7 +174,7 @@ function createQueue(parts: Parts): Queue {
     const worker = startWorker(types, 'runUntilIdle', settings);
     const report = runOneShot(worker, forMs, closing.signal).finally(() => workers.delete(worker));
     oneShots.add(report);
-    return report.finally(() => oneShots.delete(report));
+    return system.hold(report.finally(() => oneShots.delete(report)));
   }
 
   /** Workers first, while the store still answers; then what is under way; the store last. No hang outlasts the end. */
@@ -206,7 +207,7 @@ function createQueue(parts: Parts): Queue {
     }
     // Closing again with less patience shortens the wait.
     if (closed) for (const worker of workers) void worker.stop(graceMs);
-    closed ??= shutDown(graceMs);
+    closed ??= system.hold(shutDown(graceMs));
     return closed;
   }
 
@@ -240,7 +241,7 @@ function createQueue(parts: Parts): Queue {
     unschedule: whileOpen(schedules.unschedule),
     schedules: whileOpen(schedules.schedules),
     startPeriodicCleanup: () => sweeper.startPeriodicCleanup(),
-    stopPeriodicCleanup: () => sweeper.stopPeriodicCleanup(),
+    stopPeriodicCleanup: () => system.hold(sweeper.stopPeriodicCleanup()),
     sweep: whileOpen(() => sweeper.sweep()),
     plan: whileOpen(async (policy = {}) => planOn(store, system, readCleanup(policy, cleanup))),
     explain: whileOpen((id: string) => explainOn(store, system.now(), cleanup, id)),

@@ -24,6 +24,7 @@ export function createSystem(clock?: GivenClock): System {
     monotonic: clock?.monotonic ? () => clock.monotonic!() : () => performance.now(),
     timer: clock?.timer ? (ms, callback) => clock.timer!(ms, callback) : startTimer,
     soon: (callback) => void setImmediate(callback),
+    hold: holdProcess,
     awaiting(answer) {
       clock?.awaiting?.(answer);
       return answer;
@@ -32,6 +33,15 @@ export function createSystem(clock?: GivenClock): System {
     id: idMaker(now),
     token,
   };
+}
+
+let awaited = 0;
+let stayAlive: NodeJS.Timeout | undefined;
+function holdProcess<T>(work: Promise<T>): Promise<T> {
+  if (awaited++ === 0) stayAlive = setInterval(() => undefined, longestTimerMs);
+  return work.finally(() => {
+    if (--awaited === 0) clearInterval(stayAlive);
+  });
 }
 
 const letters = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';

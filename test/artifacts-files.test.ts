@@ -336,7 +336,11 @@ describe('temporary folders', () => {
   });
 
   it('a record that names some other place removes nothing', async () => {
-    const { temp } = (await openPlace({ in: 'memory', maxBytes: undefined, maxBytesPerJob: undefined }, null, createSystem()))!;
+    const { temp } = (await openPlace(
+      { in: 'memory', maxBytes: undefined, maxBytesPerJob: undefined },
+      null,
+      createSystem(),
+    ))!;
     const outside = temporaryFolder();
     mkdirSync(join(outside, id));
     const asName = relative(tmpdir(), outside);

@@ -11,7 +11,9 @@ describe('a program that only awaits answers', () => {
   eachStore((on) => {
     it('gets each of them before it ends', async () => {
       const { stdout } = await promisify(execFile)(process.execPath, ['--import', 'tsx', program, await on.url()]);
-      expect(stdout.trim()).toBe('sweep plan audit explain ledger logs hold release artifacts remove close');
+      expect(stdout.trim()).toBe(
+        'sweep plan audit explain ledger logs hold release artifacts remove schedule unschedule runUntilIdle wait events stats health close',
+      );
     });
   });
 });

@@ -253,13 +253,19 @@ describe('on', () => {
       expect(heard).toEqual(['a one', 'b one', 'a two', 'b two', 'c one']);
     });
 
-    it('a listener that throws is logged and hurts neither the others nor the next event', async () => {
+    it.each([
+      [
+        'throws',
+        () => {
+          throw new Error('listener broke');
+        },
+      ],
+      ['rejects', () => Promise.reject(new Error('listener broke'))],
+    ])('a listener that %s is logged and hurts neither the others nor the next event', async (_, broken) => {
       const { logger, lines } = recordingLogger();
       const { queue, clock } = await on.still({ logger });
       const heard: (string | undefined)[] = [];
-      queue.on('created', () => {
-        throw new Error('listener broke');
-      });
+      queue.on('created', broken as () => void);
       queue.on('created', ({ id }) => heard.push(id));
       await queue.enqueue('mail', 1, { id: 'one' });
       await queue.enqueue('mail', 2, { id: 'two' });

@@ -13,6 +13,8 @@ export interface System {
   timer(ms: number, callback: () => void, hold?: 'hold'): () => void;
   /** Calls back at the end of this turn of the event loop; keeps the process alive until then. */
   soon(callback: () => void): void;
+  /** Somebody awaits this work: the process lives until it is over, whatever the library's own timers and sockets do. */
+  hold<T>(work: Promise<T>): Promise<T>;
   /** Says that an answer from outside this process is on its way: a clock that tests move waits for it. */
   awaiting<T>(answer: Promise<T>): Promise<T>;
   /** 0 ≤ x < 1. */

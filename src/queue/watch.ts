@@ -42,7 +42,7 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
   });
 
   /** Until the log may have grown since `seen` hints: a hint in this process, the poll for others. */
-  function untilMore(seen: number, signal?: AbortSignal, hold?: 'hold', withinMs = pollMs): Promise<void> {
+  function untilMore(seen: number, signal?: AbortSignal, withinMs = pollMs): Promise<void> {
     return new Promise((resolve) => {
       if (hints !== seen || signal?.aborted || closed) return resolve();
       const done = (): void => {
@@ -51,13 +51,13 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
         signal?.removeEventListener('abort', done);
         resolve();
       };
-      const callOff = system.timer(withinMs, done, hold);
+      const callOff = system.timer(withinMs, done);
       sleepers.add(done);
       signal?.addEventListener('abort', done, { once: true });
     });
   }
 
-  async function* follow(start: string, options: EventOptions, hold?: 'hold'): AsyncGenerator<JobEvent> {
+  async function* follow(start: string, options: EventOptions): AsyncGenerator<JobEvent> {
     let after = start;
     const over = (): boolean => options.signal?.aborted === true || closed;
     while (!over()) {
@@ -78,8 +78,11 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
         if (over()) return;
         if (concerns(event, options)) yield toEvent(event);
       }
-      if (page.events.length === 0) await untilMore(seen, options.signal, hold);
+      if (page.events.length === 0) await untilMore(seen, options.signal);
     }
+  }
+  async function* followFrom(from: Promise<string>, options: EventOptions): AsyncGenerator<JobEvent> {
+    yield* follow(await from, options);
   }
   async function start(after: string | undefined): Promise<string> {
     return after ?? (await store.read({ log: 'events', after: null, limit: 1 })).cursor;
@@ -113,10 +116,13 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
   }
   function deliver(event: JobEvent): void {
     for (const listener of listeners.get(event.name) ?? []) {
-      try {
-        listener(event);
-      } catch (error) {
+      const tell = (error: unknown): void =>
         logger.error('An event listener threw', { event: event.name, error: describeThrown(error).message });
+      try {
+        // Whoever gives an async function gets no thread of control from it, but its rejection is heard.
+        Promise.resolve(listener(event) as unknown).catch(tell);
+      } catch (error) {
+        tell(error);
       }
     }
   }
@@ -138,7 +144,7 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
         throw new LastoutError('WAIT_TIMEOUT', `Job ${id} is still ${job.state} after ${String(options.timeout)}.`, {
           state: job.state,
         });
-      await untilMore(seen, options.signal, 'hold', Math.min(left, pollMs));
+      await untilMore(seen, options.signal, Math.min(left, pollMs));
     }
   }
 
@@ -147,11 +153,7 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
       refuseUnknown(options, ['after', 'subject', 'type', 'signal'], 'The options of events');
       const from = start(options.after);
       from.catch(() => undefined); // reported by the first read
-      return {
-        async *[Symbol.asyncIterator]() {
-          yield* follow(await from, options, 'hold');
-        },
-      };
+      return { [Symbol.asyncIterator]: () => heldWhileAsked(system, followFrom(from, options)) };
     },
     on(name, listener) {
       refuseUnknown({ [name]: true }, eventNames, 'The names of events');
@@ -185,6 +187,12 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
       await Promise.all(waits);
     },
   };
+}
+
+/** Who waits for the next event lives until it comes; who only keeps the iterator does not. */
+function heldWhileAsked<T>(system: System, events: AsyncGenerator<T>): AsyncGenerator<T> {
+  const { next } = events;
+  return Object.assign(events, { next: () => system.hold(next.call(events)) });
 }
 
 /** The library's own jobs are told of where their type is asked for. */

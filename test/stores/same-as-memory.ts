@@ -377,6 +377,7 @@ function standingSystem(clock: { now: number }): System {
     monotonic: () => clock.now,
     timer: () => () => undefined,
     soon: (callback) => void queueMicrotask(callback),
+    hold: (work) => work,
     awaiting: (answer) => answer,
     random: () => 0.5,
     id: () => 'unused',
