@@ -111,7 +111,7 @@ export interface Queue extends AsyncDisposable {
   stopPeriodicCleanup(): Promise<void>;
   /** Tending and cleanup, once. */
   sweep(): Promise<SweepReport>;
-  /** What a sweep would remove now; with a policy: what it would remove if that were the policy. */
+  /** What a sweep would remove now, and what is held; with a policy: what it would remove if that were the policy. */
   plan(policy?: OpenOptions['cleanup']): Promise<Plan>;
   /** Why a job is here, why it does not run, when and by which rule it goes; or why it went. */
   explain(id: string): Promise<Explanation>;

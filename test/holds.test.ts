@@ -64,6 +64,8 @@ describe('a hold', () => {
       expect((await queue.stats()).total.cancelled).toBe(1_800);
       expect(await queue.hold({ type: 'two' }, 'keep these')).toBe(1_200);
       clock.at = t0 + day + 1;
+      const { held, removes } = await queue.plan();
+      expect([held.count, held.sample.length, removes['age']!.count]).toEqual([1_200, 10, 600]);
       expect(await queue.sweep()).toMatchObject({ removed: 600 });
       expect((await queue.stats()).total.cancelled).toBe(1_200);
       expect(await queue.release({ type: 'two' })).toBe(1_200);

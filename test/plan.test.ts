@@ -70,6 +70,29 @@ describe('a plan', () => {
       expect((await queue.sweep()).removedBy).toMatchObject({ age: 1 });
     });
 
+    it('says what stays only because it is held, whichever rule would take it', async () => {
+      const { queue, clock } = await byHand(on, { cleanup: { maxStoredJobs: 3 } });
+      const [first] = await ended(queue, 'aged', 3, '1h');
+      const some = await ended(queue, 'some', 2, { count: 0 });
+      const { id: live } = await queue.enqueue('live', null);
+      const soon = new Date(t0 + 2 * hour);
+      await queue.hold({ id: [...some, live] }, 'an audit is under way');
+      await queue.hold(first!, 'until the review', soon);
+      clock.at = t0 + hour + 1;
+      const bytes = '"x"'.length + '{"code":"CANCELLED","message":"Cancelled"}'.length;
+      const plan = await queue.plan();
+      expect(plan.held).toEqual({ count: 3, bytes: 3 * bytes, sample: [first, ...some] });
+      expect(countsOf(plan)).toEqual({ age: 2, count: 0, cap: 0 });
+      expect((await queue.sweep()).removedBy).toEqual(countsOf(plan));
+      expect((await queue.plan()).held).toEqual(plan.held);
+      clock.at = soon.getTime();
+      expect((await queue.plan()).held).toEqual({ count: 2, bytes: 2 * bytes, sample: some });
+      await queue.release({ id: some });
+      expect((await queue.plan()).held).toEqual({ count: 0, bytes: 0, sample: [] });
+      await queue.release(first!);
+      expect(countsOf(await queue.plan())).toEqual({ age: 1, count: 2, cap: 0 });
+    });
+
     it('goes on over more jobs than one page', async () => {
       const { queue, clock } = await byHand(on, { cleanup: { maxStoredJobs: 200 } });
       for (let i = 0; i < 3; i++) await ended(queue, 'job', 700, '1h');
@@ -111,7 +134,7 @@ describe('plan and run', () => {
     ),
     keep: rule,
     owns: fc.nat(4).map((n) => (n < 3 ? 0 : n - 2)),
-    held: fc.integer({ min: 0, max: 9 }).map((n) => n === 0),
+    held: fc.integer({ min: 0, max: 5 }).map((n) => n === 0),
     wait: fc.nat(2).map((hours) => hours * hour),
   });
   const world = fc.record({
@@ -125,7 +148,7 @@ describe('plan and run', () => {
   });
 
   eachStore((on) => {
-    it('agree: counts and bytes, and never a live or held job, nor one that still owns something', {
+    it('agree: counts and bytes, and never a live or held job, nor one that still owns something; what is held is told', {
       timeout: 240_000,
     }, async () => {
       const runs = on.engine === 'memory' ? 150 : on.engine === 'sqlite' ? 40 : 15;
@@ -135,6 +158,7 @@ describe('plan and run', () => {
             const clock = handClock();
             const store = await connect().open(contextFor(clock));
             const kept = new Set<string>();
+            const staying: string[] = [];
             let n = 0;
             for (const { type, state, keep, held, owns, wait } of jobs) {
               const id = `job-${n++}`;
@@ -147,10 +171,12 @@ describe('plan and run', () => {
               const move = { kind: 'hold', reason: 'x', until: null } as const;
               if (held) await store.move({ filter: { ...noFilter, ids: [id] }, move, ...once });
               if (held || state === 'pending' || state === 'processing') kept.add(id);
+              if (held && state !== 'pending' && state !== 'processing') staying.push(id);
               clock.at += wait;
             }
             const policy = { ...cleanup, cleanupIntervalMs: hour };
             const plan = await planOn(store, createSystem(clock), policy);
+            expect([plan.held.count, plan.held.sample]).toEqual([staying.length, staying.slice(0, 10)]);
             const removedBy: { [kind: string]: number } = { age: 0, count: 0, cap: 0 };
             for (let more = true; more; ) {
               const part = await store.sweep({ limit, cleanup: policy, term: null, entry: null });

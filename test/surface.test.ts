@@ -33,6 +33,7 @@ const notYet: NotYet = {
 const wider: Wider = {
   Code: { way: 'adds', because: 'INVALID_TRANSACTION: a `tx` that is no open transaction on the store' },
   OpenOptions: { way: 'takes', because: 'artifacts may also be { blobs }: a store of the caller’s own' },
+  Plan: { way: 'gives', because: 'held says what stays only because of a hold' },
   Queue: { way: 'gives', because: 'logs(id) reads the lines that a handler wrote' },
   QueueStats: { way: 'gives', because: 'blockedBy, blockedUntil and full say what a limit does' },
   Stats: { way: 'gives', because: 'its queues are QueueStats' },

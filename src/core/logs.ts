@@ -104,7 +104,7 @@ export interface PlanPart {
   readonly count: number;
   /** Length of the texts of input, result and error together, in UTF-16 units. */
   readonly bytes: number;
-  /** The first ten ids of this page, in the order of removal. */
+  /** The first ten ids of this page: of what goes in the order of removal, of what is held as `held` says. */
   readonly sample: readonly string[];
 }
 
@@ -113,6 +113,11 @@ export interface PlanPage {
   readonly age: PlanPart;
   readonly count: PlanPart;
   readonly cap: PlanPart;
+  /**
+   * Finished jobs that no rule looks at because they are held, by the end of their hold, then in the order of insertion. A
+   * hold that is over at the plan’s instant holds nothing: a sweep lifts it before it cleans up.
+   */
+  readonly held: PlanPart;
   readonly next: string | null;
 }
 

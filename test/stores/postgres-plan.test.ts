@@ -12,21 +12,24 @@ import { contextOf, newJob } from './postgres-support.js';
 const stored = 30_000;
 const big = ['jobs', 'pending', 'done', 'events', 'claims', 'tombs'];
 
-/** Delayed and waiting ones of one type, finished ones of another, some failed, some with a key and a subject. */
+/** Delayed and waiting ones, finished ones of which every second is held, some failed, some with a key and a subject. */
 const fill = `
 alter table lastout.jobs set (autovacuum_enabled = off);
 alter table lastout.pending set (autovacuum_enabled = off);
 alter table lastout.done set (autovacuum_enabled = off);
 insert into lastout.policies (body) values ('{"backoff":null,"timeoutMs":null,"keep":{}}');
-insert into lastout.jobs (seq, created_at, due_at, priority, max_attempts, policy, flags, id, type, queue, input, key, subject, over)
+insert into lastout.jobs (seq, created_at, due_at, priority, max_attempts, policy, flags, id, type, queue, input, key, subject, over,
+  held_until)
 select nextval('lastout.job_no'), 1e12, case when n % 3 = 0 then 4e12 else 1e12 end, n % 5, 3, 1,
-  case when n % 1000 = 0 then 2 else 0 end, '0old-' || n, (array['later', 'ready', 'over'])[n % 3 + 1], 'default', '{}',
-  case when n % 1000 = 0 then 'key-' || n % 7 end, case when n % 500 = 0 then 'trip:' || n % 9 end, case when n % 3 = 2 then true end
+  case when n % 1000 = 0 then 2 else 0 end + case when n % 6 = 5 then 4 else 0 end, '0old-' || n,
+  (array['later', 'ready', 'over'])[n % 3 + 1], 'default', '{}',
+  case when n % 1000 = 0 then 'key-' || n % 7 end, case when n % 500 = 0 then 'trip:' || n % 9 end, case when n % 3 = 2 then true end,
+  case when n % 6 = 5 then 4e12 + n % 7 end
 from generate_series(1, ${3 * stored}) n;
 insert into lastout.pending (seq, due_at, priority, place, dear, type, queue)
 select seq, due_at, priority, case when type = 'later' then 1 else 0 end, false, type, queue from lastout.jobs where type <> 'over';
-insert into lastout.done (seq, completed_at, created_at, epoch, started_at, attempts, state, "left", result)
-select seq, 1e12 + seq, created_at, 1, 1e12, 1, case when seq % 1000 = 2 then 1 else 0 end, 0, 'null'
+insert into lastout.done (seq, completed_at, created_at, epoch, started_at, attempts, state, "left", result, held_until)
+select seq, 1e12 + seq, created_at, 1, 1e12, 1, case when seq % 1000 = 2 then 1 else 0 end, 0, 'null', held_until
 from lastout.jobs where type = 'over';`;
 
 const old = {
@@ -212,6 +215,13 @@ function costs({ before, filling }: { before?: string; filling: string }): void 
     // The rows were stored by hand, and nobody has counted them.
     const capped = { ...old, jobRetentionMs: 1e15, maxStoredJobs: -1_000_000 };
     expect((await verbs.read({ log: 'plan', cleanup: capped, cursor: null, limit: 50 })).cap.count).toBe(50);
+    expectRead(250);
+    // Nothing goes by this one, and very many are held.
+    const none = { ...old, jobRetentionMs: 1e15 };
+    const first = await verbs.read({ log: 'plan', cleanup: none, cursor: null, limit: 50 });
+    expect(first.held.count).toBe(50);
+    expectRead(250);
+    expect((await verbs.read({ log: 'plan', cleanup: none, cursor: first.next, limit: 50 })).held.count).toBe(50);
     expectRead(250);
     const page = await verbs.read({ log: 'audit', cursor: null, limit: 50 });
     expect(page.kinds.job?.live).toBe(50);

@@ -137,7 +137,7 @@ async function auditOwned(client: Redis, jobs: readonly StoredJob[], keys: Reado
 
 /** A finished job is held, or stands in exactly one order of time. */
 async function auditOrders(client: Redis, jobs: readonly StoredJob[]): Promise<void> {
-  const held = await client.zrange(`${root}held`, '0', '-1');
+  const held = (await client.zrange(`${root}held`, '0', '-1')).map((member) => member.slice(10));
   const isHeld = ({ heldUntil }: StoredJob): boolean => heldUntil !== null;
   expect(held.sort()).toEqual(jobs.filter(isHeld).map(({ id }) => id).sort()); // biome-ignore format: one line
   const ordered = [...(await client.zrange(`${root}fz`, '0', '-1')), ...(await client.zrange(`${root}fo`, '0', '-1'))];

@@ -181,6 +181,7 @@ describeOn('redis', 'the lifecycle in Redis', () => {
     }
     const [plan] = plans;
     expect({ age: plan!.age[0], count: plan!.count[0], cap: plan!.cap[0] }).toEqual(removed);
+    expect(plan!.held[0]).toBe(8);
     expect(removed.age + removed.cap).toBeGreaterThan(20);
     await auditKeys(client, store);
   });
@@ -261,11 +262,11 @@ describeOn('redis', 'the lifecycle in Redis', () => {
 
 /** Counts and lengths of all pages. */
 async function planOf(store: Store, cleanup: CleanupPolicy, limit: number) {
-  const sums = { age: [0, 0], count: [0, 0], cap: [0, 0] };
+  const sums = { age: [0, 0], count: [0, 0], cap: [0, 0], held: [0, 0] };
   let cursor: string | null = null;
   do {
     const page: PlanPage = await store.read({ log: 'plan', cleanup, cursor, limit });
-    for (const part of ['age', 'count', 'cap'] as const) {
+    for (const part of ['age', 'count', 'cap', 'held'] as const) {
       sums[part][0]! += page[part].count;
       sums[part][1]! += page[part].bytes;
     }

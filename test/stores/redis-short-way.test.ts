@@ -269,11 +269,11 @@ async function emptyOut(store: Store, clock: { now: number }): Promise<void> {
 
 /** The pages of a plan, summed. */
 async function planOf(store: Store, limit: number): Promise<unknown> {
-  const sums = { age: [0, 0], count: [0, 0], cap: [0, 0] };
+  const sums = { age: [0, 0], count: [0, 0], cap: [0, 0], held: [0, 0] };
   let cursor: string | null = null;
   do {
     const page: PlanPage = await store.read({ log: 'plan', cleanup: retention, cursor, limit });
-    for (const part of ['age', 'count', 'cap'] as const) {
+    for (const part of ['age', 'count', 'cap', 'held'] as const) {
       sums[part][0]! += page[part].count;
       sums[part][1]! += page[part].bytes;
     }

@@ -272,13 +272,15 @@ async function picture(side: Side, ids: readonly string[]) {
 async function books(store: Store) {
   const sums: Record<string, number> = {};
   const add = (name: string, n: number): void => void (sums[name] = (sums[name] ?? 0) + n);
+  const held: string[] = [];
   for (const [at, policy] of plans.entries()) {
     for (let cursor: string | null | undefined; cursor !== null; ) {
       const page: PlanPage = await store.read({ log: 'plan', cleanup: policy, cursor: cursor ?? null, limit: 7 });
-      for (const part of ['age', 'count', 'cap'] as const) {
+      for (const part of ['age', 'count', 'cap', 'held'] as const) {
         add(`${at} ${part}`, page[part].count);
         add(`${at} ${part} bytes`, page[part].bytes);
       }
+      held.push(...page.held.sample);
       cursor = page.next;
     }
   }
@@ -295,7 +297,13 @@ async function books(store: Store) {
   }
   const ledger = await store.read({ log: 'ledger', cursor: null, limit: 100 });
   const workers = await store.read({ log: 'workers' });
-  return { sums, amiss, ledger: ledger.entries, workers: workers.toSorted((a, b) => (a.owner < b.owner ? -1 : 1)) };
+  return {
+    sums,
+    held,
+    amiss,
+    ledger: ledger.entries,
+    workers: workers.toSorted((a, b) => (a.owner < b.owner ? -1 : 1)),
+  };
 }
 
 /** The cursors and where pages end may differ: one engine looks at rows that the other need not look at. */

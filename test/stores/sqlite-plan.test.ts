@@ -132,6 +132,14 @@ test('count rules and plans read each order from where the last page ended', () 
   for (const plan of pages) expect(plan).toEqual([expect.stringMatching(/^SEARCH .*_at[<>]\?/)]);
 });
 
+test('what is held is read from where the last page ended, also among those of one end', () => {
+  const pages = [...texts].filter((text) => /^select seq from "lastout_holds" where until (=|>) /.test(text));
+  expect(pages.map(planOf).sort()).toEqual([
+    [expect.stringMatching(/^SEARCH .* COVERING INDEX lastout_holds_until \(until=\? AND \w+>\?\)/)],
+    [expect.stringMatching(/^SEARCH .* COVERING INDEX lastout_holds_until \(until>\?\)/)],
+  ]);
+});
+
 interface Exception {
   readonly text: RegExp;
   readonly because: string;

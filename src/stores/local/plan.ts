@@ -1,6 +1,6 @@
 /**
- * What a cleanup would remove, without removing it: the orders and rules of the sweep, part after part, page by page. The
- * cursor carries what the later pages need: the instant, where the walk stands, and what was found so far.
+ * What a cleanup would remove, without removing it: the orders and rules of the sweep, part after part, page by page; and at
+ * last what is held. The cursor carries what the later pages need: the instant, where the walk stands, and what was found so far.
  */
 import { LastoutError } from '../../core/errors.js';
 import type { FinishedState } from '../../core/job.js';
@@ -15,7 +15,7 @@ interface GroupSize extends CountGroup {
 }
 
 interface Cursor {
-  readonly part: 'goes' | 'other' | 'count' | 'cap';
+  readonly part: 'goes' | 'other' | 'count' | 'cap' | 'held';
   /** The instant of the plan. */
   readonly at: number;
   /** Where the walk of this part stands. */
@@ -40,13 +40,13 @@ interface Walk {
   readonly tables: Tables;
   readonly cleanup: CleanupPolicy;
   readonly cursor: Cursor;
-  readonly sums: { readonly age: Sum; readonly count: Sum; readonly cap: Sum };
+  readonly sums: { readonly age: Sum; readonly count: Sum; readonly cap: Sum; readonly held: Sum };
   /** How many rows may still be looked at. */
   left: number;
 }
 
 export function plan(step: Step, { cleanup, cursor, limit }: ReadRequest & { log: 'plan' }): PlanPage {
-  const sums = { age: noSum(), count: noSum(), cap: noSum() };
+  const sums = { age: noSum(), count: noSum(), cap: noSum(), held: noSum() };
   let at: Cursor | null = cursor === null ? startAt(step.now) : parse(cursor);
   for (let left = limit; at !== null && left > 0; ) {
     const walk: Walk = { tables: step.tables, cleanup, cursor: at, sums, left };
@@ -59,7 +59,7 @@ export function plan(step: Step, { cleanup, cursor, limit }: ReadRequest & { log
 
 const startAt = (now: number): Cursor => ({ part: 'goes', at: now, after: null, found: 0, groups: [], excess: null });
 
-const following = { goes: 'other', other: 'count', count: 'cap', cap: null } as const;
+const following = { goes: 'other', other: 'count', count: 'cap', cap: 'held', held: null } as const;
 
 function nextPart(cursor: Cursor): Cursor | null {
   const part = following[cursor.part];
@@ -76,6 +76,7 @@ const walkers: { readonly [P in Cursor['part']]: (walk: Walk) => boolean } = {
   },
   count: walkGroup,
   cap: walkCap,
+  held: walkHeld,
 };
 
 function walkAge(walk: Walk, order: FinishedOrder): boolean {
@@ -130,6 +131,19 @@ function walkCap(walk: Walk): boolean {
   );
   cursor.groups = [...groups.values()];
   return over || cursor.excess <= 0;
+}
+
+/** By the end of their hold. No rule looks at a live job, held or not. */
+function walkHeld(walk: Walk): boolean {
+  const { tables, cursor, sums } = walk;
+  const asked = walk.left;
+  const rows = tables.heldAfter(cursor.after ?? { at: cursor.at, seq: Number.MAX_SAFE_INTEGER }, asked);
+  for (const row of rows) {
+    cursor.after = { at: row.heldUntil!, seq: row.seq };
+    if (row.state !== null) add(sums.held, row);
+  }
+  walk.left -= rows.length;
+  return rows.length < asked;
 }
 
 /** True: the order has no more rows. */

@@ -258,6 +258,8 @@ export interface Tables {
   hold(row: Row): void;
   /** Rows whose hold is over, oldest first. */
   heldPast(now: number, limit: number): readonly Row[];
+  /** A page of all held rows, live ones too, by the end of their hold, after a position. */
+  heldAfter(after: Position, limit: number): readonly Row[];
   /** Of these ids, those of jobs that own live ones. */
   owning(ids: readonly string[]): ReadonlySet<string>;
   /** How many live jobs a job owns. */

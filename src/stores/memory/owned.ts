@@ -1,6 +1,6 @@
 /** Jobs that other jobs own, while they live; and every hold. */
 import { systemQueue } from '../../core/names.js';
-import { Place, type Row } from '../local/tables.js';
+import { Place, type Position, type Row } from '../local/tables.js';
 import { Timed } from './timed.js';
 
 export function createOwned() {
@@ -28,10 +28,10 @@ export function createOwned() {
     const stands = row.state === null && row.place !== Place.claimed && row.heldUntil === null;
     moveIn(things, dueAt, row, stands ? row.dueAt : null);
   }
-  function first(order: Timed, now: number, limit: number): Row[] {
+  function page(order: Timed, after: Position | null, until: number, limit: number): Row[] {
     const rows: Row[] = [];
-    for (const { at, row } of order.after(null)) {
-      if (at > now || rows.length === limit) break;
+    for (const { at, row } of order.after(after)) {
+      if (at > until || rows.length === limit) break;
       rows.push(row);
     }
     return rows;
@@ -59,8 +59,9 @@ export function createOwned() {
       follow(row);
     },
     dropHold: (row: Row): void => moveIn(holds, heldUntil, row, null),
-    heldPast: (now: number, limit: number): Row[] => first(holds, now, limit),
-    dueThings: (now: number, limit: number): string[] => first(things, now, limit).map(({ id }) => id),
+    heldPast: (now: number, limit: number): Row[] => page(holds, null, now, limit),
+    heldAfter: (after: Position, limit: number): Row[] => page(holds, after, Number.POSITIVE_INFINITY, limit),
+    dueThings: (now: number, limit: number): string[] => page(things, null, now, limit).map(({ id }) => id),
     owning: (ids: readonly string[]): ReadonlySet<string> =>
       byOwner.size === 0 ? none : new Set(ids.filter((id) => byOwner.has(id))),
     ownedCount: (id: string): number => byOwner.get(id)?.size ?? 0,

@@ -133,6 +133,7 @@ export function createTables(): Tables {
       if (row.state !== null) finished.hold(row);
     },
     heldPast: (now, limit) => owned.heldPast(now, limit),
+    heldAfter: (after, limit) => owned.heldAfter(after, limit),
     owning: (ids) => owned.owning(ids),
     ownedCount: (id) => owned.ownedCount(id),
     dueThings: (now, limit) => owned.dueThings(now, limit),

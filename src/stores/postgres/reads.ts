@@ -119,12 +119,12 @@ async function readPlan(
     return { count, bytes, sample: idsIn(sample) };
   };
   const next = rows.find(([part]) => part === 'next')?.[3] ?? null;
-  return { age: partOf('age'), count: partOf('count'), cap: partOf('cap'), next };
+  return { age: partOf('age'), count: partOf('count'), cap: partOf('cap'), held: partOf('held'), next };
 }
 
 /** Where a page before said to go on: JSON of a row of \`planned\`, see sql/plan.ts. */
 function planSpot(cursor: string | null): string | null {
-  if (cursor !== null && !/^\{"phase":[0-3],"now":\d+,[^{}[\]]+\}$/.test(cursor)) throw badCursor();
+  if (cursor !== null && !/^\{"phase":[0-4],"now":\d+,[^{}[\]]+\}$/.test(cursor)) throw badCursor();
   return cursor;
 }
 

@@ -114,14 +114,15 @@ const nowhere: Why = {
 };
 
 type PartReply = [count: number, bytes: number, sample: string[]];
-type PlanReply = [next: string | null, age: PartReply, count: PartReply, cap: PartReply];
+type PlanReply = [next: string | null, age: PartReply, count: PartReply, cap: PartReply, held: PartReply];
 
 /** The cursor is where the walk stands (lua/plan.ts), in a form that passes through URLs. */
-function planIn([next, age, count, cap]: PlanReply): PlanPage {
+function planIn([next, age, count, cap, held]: PlanReply): PlanPage {
   return {
     age: partIn(age),
     count: partIn(count),
     cap: partIn(cap),
+    held: partIn(held),
     next: next === null ? null : Buffer.from(next).toString('base64url'),
   };
 }

@@ -1,7 +1,7 @@
 /** Jobs that other jobs own, and holds. Most stores have neither: while the tables are empty, a removal need not look. */
 import { systemQueue } from '../../core/names.js';
 import { Place, type Row, type Tables } from '../local/tables.js';
-import { limited } from './driver.js';
+import { limited, type Values } from './driver.js';
 import { keepValues, restOf } from './rows.js';
 import type { Session, StepPart } from './session.js';
 
@@ -53,7 +53,7 @@ export function createOwned({ names, sql }: Session): Owned {
 
 const none: ReadonlySet<string> = new Set();
 
-export interface Holds extends Pick<Tables, 'heldPast'> {
+export interface Holds extends Pick<Tables, 'heldPast' | 'heldAfter'> {
   /** Writes the hold of a row, and of a finished one also where it stands. */
   write(row: Row): void;
   drop(row: Row): void;
@@ -64,7 +64,17 @@ export function createHolds({ names, sql }: Session, many: (seqs: readonly numbe
   const put = sql(`insert or replace into ${table} (seq, until) values (?, ?)`);
   const remove = sql(`delete from ${table} where seq = ?`);
   const past = sql(`select seq from ${table} where until <= ? order by until, seq ${limited}`);
+  // Very many end at one instant: for ever. A row value would be compared with each of them.
+  const alike = sql(`select seq from ${table} where until = ? and seq > ? order by seq ${limited}`);
+  const after = sql(`select seq from ${table} where until > ? order by until, seq ${limited}`);
   const shelve = sql(`update ${names('done')} set rest = ?, keep_ms = ?, keep_count = ?, go_at = ? where seq = ?`);
+
+  function inOrder(found: readonly Values[]): Row[] {
+    const seqs = found.map(([seq]) => seq as number);
+    if (seqs.length === 0) return [];
+    const rows = new Map(many(seqs).map((row) => [row.seq, row]));
+    return seqs.map((seq) => rows.get(seq)!);
+  }
 
   return {
     write(row) {
@@ -73,11 +83,10 @@ export function createHolds({ names, sql }: Session, many: (seqs: readonly numbe
       if (row.state !== null) shelve.run(restOf(row, true), ...keepValues(row), row.seq);
     },
     drop: (row) => void remove.run(row.seq),
-    heldPast(now, limit) {
-      const seqs = past.all(now, limit).map(([seq]) => seq as number);
-      if (seqs.length === 0) return [];
-      const rows = new Map(many(seqs).map((row) => [row.seq, row]));
-      return seqs.map((seq) => rows.get(seq)!);
+    heldPast: (now, limit) => inOrder(past.all(now, limit)),
+    heldAfter({ at, seq }, limit) {
+      const found = alike.all(at, seq, limit);
+      return inOrder(found.length === limit ? found : [...found, ...after.all(at, limit - found.length)]);
     },
   };
 }

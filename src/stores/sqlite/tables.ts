@@ -122,6 +122,7 @@ export function createTables(db: SqliteDatabase, namespace: string): SqliteTable
       holds.write(row);
     },
     heldPast: (now, limit) => holds.heldPast(now, limit),
+    heldAfter: (after, limit) => holds.heldAfter(after, limit),
     owning: (known) => owned.owning(known),
     ownedCount: (id) => owned.ownedCount(id),
     dueThings: (now, limit) => owned.dueThings(now, limit),

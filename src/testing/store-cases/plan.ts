@@ -1,16 +1,19 @@
-/** Plan: what a cleanup removes, told before it does. */
+/** Plan: what a cleanup removes, told before it does, and what it passes over because it is held. */
 import assert from 'node:assert/strict';
 import type { FinishedState } from '../../core/job.js';
 import type { CleanupPolicy, StoredKeep } from '../../core/policy.js';
-import type { PlanPage, PlanPart } from '../../core/store.js';
+import type { PlanPage, PlanPart, StoredJob } from '../../core/store.js';
 import { type Bench, cleanupOf, completed, ending, type JobSketch, storeCase } from './bench.js';
 
 const parts = ['age', 'count', 'cap'] as const;
-type Plan = { readonly [P in (typeof parts)[number]]: PlanPart };
+const allParts = [...parts, 'held'] as const;
+type Plan = { readonly [P in (typeof allParts)[number]]: PlanPart };
+
+const none: PlanPart = { count: 0, bytes: 0, sample: [] };
+const nothing: Plan = { age: none, count: none, cap: none, held: none };
 
 async function plan({ store }: Bench, policy: Partial<CleanupPolicy> = {}, limit = 500): Promise<Plan> {
-  const none: PlanPart = { count: 0, bytes: 0, sample: [] };
-  let sums: Plan = { age: none, count: none, cap: none };
+  let sums: Plan = nothing;
   let cursor: string | null = null;
   let pages = 0;
   do {
@@ -23,7 +26,7 @@ async function plan({ store }: Bench, policy: Partial<CleanupPolicy> = {}, limit
         sample: [...sums[name].sample, ...page[name].sample],
       };
     };
-    sums = { age: add('age'), count: add('count'), cap: add('cap') };
+    sums = { age: add('age'), count: add('count'), cap: add('cap'), held: add('held') };
     cursor = page.next;
     assert.ok((pages += 1) < 1_000, 'a plan comes to an end');
   } while (cursor !== null);
@@ -38,11 +41,10 @@ const counts = (sums: Plan): Record<(typeof parts)[number], number> => ({
 
 const single = [
   storeCase('read: where nothing goes, the plan is empty', async (bench) => {
-    const none = { count: 0, bytes: 0, sample: [] };
-    assert.deepEqual(await plan(bench, { maxStoredJobs: 0 }), { age: none, count: none, cap: none });
+    assert.deepEqual(await plan(bench, { maxStoredJobs: 0 }), nothing);
     await completed(bench, 2);
     await bench.add();
-    assert.deepEqual(await plan(bench, { maxStoredJobs: 3 }), { age: none, count: none, cap: none });
+    assert.deepEqual(await plan(bench, { maxStoredJobs: 3 }), nothing);
   }),
   storeCase('read: a plan changes nothing', async (bench) => {
     const ids = await completed(bench, 3);
@@ -83,7 +85,7 @@ const single = [
     ] as const)
       assert.equal((await plan(bench, { jobRetentionMs: 500, useCompletedTime })).age.count, age);
   }),
-  storeCase('read: what is held is in no plan, and counts for the cap', async (bench) => {
+  storeCase('read: what is held goes by no rule, and counts for the cap', async (bench) => {
     const [first] = await completed(bench, 3);
     await bench.hold(first!);
     bench.advance(1_000);
@@ -96,6 +98,81 @@ const single = [
     await bench.add({ type: 'lastout.artifact', queue: 'lastout', ownedBy: id! });
     assert.deepEqual((await plan(bench, { maxStoredJobs: 0 })).cap.sample, [id]);
     assert.equal((await plan(bench, { maxStoredJobs: 1 })).cap.count, 0);
+  }),
+];
+
+const held = [
+  storeCase(
+    'read: a plan tells what is held apart, whichever rule would take it, and how long its texts are',
+    async (bench) => {
+      await completed(bench, 2);
+      await completed(bench, 1, { policy: { keep: { completed: { ageMs: 1 } } } });
+      await completed(bench, 1, { policy: { keep: { completed: { ageMs: null, count: 0 } } } });
+      const ids = (await bench.find()).toReversed();
+      bench.advance(1_000);
+      const free = await plan(bench, { jobRetentionMs: 1 });
+      assert.deepEqual([counts(free), free.held], [{ age: 3, count: 1, cap: 0 }, none]);
+      for (const id of ids) await bench.hold(id);
+      const bytes = free.age.bytes + free.count.bytes;
+      for (const policy of [{ jobRetentionMs: 1 }, { maxStoredJobs: 0 }, {}])
+        assert.deepEqual(await plan(bench, policy), { ...nothing, held: { count: 4, bytes, sample: ids } });
+      for (const id of ids) await bench.unhold(id);
+      assert.deepEqual(await plan(bench, { jobRetentionMs: 1 }), free);
+    },
+  ),
+  storeCase('read: a live job that is held is in the plan when it has ended', async (bench) => {
+    const [waits, runs] = [await bench.add({ delay: 60_000 }), await bench.add()];
+    for (const id of [waits, runs]) await bench.hold(id);
+    const taken = await bench.take();
+    assert.deepEqual(await plan(bench, { maxStoredJobs: 0 }, 1), nothing);
+    await bench.settle(taken, ending.complete());
+    await bench.cancel(waits);
+    const { held: all } = await plan(bench, { maxStoredJobs: 0 }, 1);
+    assert.deepEqual([all.count, all.sample], [2, [waits, runs]]);
+  }),
+  storeCase('read: a hold that is over holds nothing in a plan, lifted or not', async (bench) => {
+    const [short, long] = await completed(bench, 2);
+    await bench.hold(short!, bench.now() + 10);
+    await bench.hold(long!, bench.now() + 11);
+    assert.deepEqual((await plan(bench)).held.sample, [short, long]);
+    bench.advance(10);
+    for (const limit of [1, 500]) assert.deepEqual((await plan(bench, {}, limit)).held.sample, [long]);
+    await bench.tend();
+    const { held: left, cap } = await plan(bench, { maxStoredJobs: 1 });
+    assert.deepEqual([left.sample, cap.sample], [[long], [short]]);
+  }),
+  storeCase('read: what is held is told by the end of its hold, then in the order of insertion', async (bench) => {
+    // In the order of their ids they would come the other way round.
+    const ids = Array.from({ length: 12 }, (_, index) => `held-${99 - index}`);
+    for (const id of ids) await bench.add({ id });
+    // In the order of their ends as well.
+    for (const id of ids.toReversed()) {
+      await bench.cancel(id);
+      bench.advance(1);
+    }
+    const soon = bench.now() + 50;
+    for (const [index, id] of ids.entries()) await bench.hold(id, index % 3 === 0 ? soon : undefined);
+    const inOrder = [...ids.filter((_, index) => index % 3 === 0), ...ids.filter((_, index) => index % 3 > 0)];
+    for (const limit of [1, 5]) {
+      const { count, sample } = (await plan(bench, {}, limit)).held;
+      assert.deepEqual([count, sample], [12, inOrder]);
+    }
+    assert.deepEqual((await plan(bench)).held.sample, inOrder.slice(0, 10));
+  }),
+  storeCase('read: of what is held, a page that went on still tells what was not told', async (bench) => {
+    const ids = await completed(bench, 4);
+    for (const [index, id] of ids.entries()) await bench.hold(id, bench.now() + 10 * (index + 1));
+    bench.advance(10);
+    const request = { log: 'plan', cleanup: cleanupOf(), limit: 1 } as const;
+    const told: string[] = [];
+    for (let cursor: string | null | undefined; cursor !== null; ) {
+      const page: PlanPage = await bench.store.read({ ...request, cursor: cursor ?? null });
+      told.push(...page.held.sample);
+      // Lifts the first hold, which was over when the plan began.
+      await bench.tend();
+      cursor = page.next;
+    }
+    assert.deepEqual(told, ids.slice(1));
   }),
 ];
 
@@ -149,6 +226,15 @@ async function furnish(bench: Bench, draw: (below: number) => number): Promise<s
   return owned;
 }
 
+/** Finished jobs that are held, in the order of a plan. */
+async function heldNow(bench: Bench): Promise<StoredJob[]> {
+  const jobs: StoredJob[] = [];
+  for (const id of (await bench.find()).toReversed()) jobs.push(await bench.job(id));
+  const isHeld = ({ heldUntil, completedAt }: StoredJob): boolean =>
+    completedAt !== null && heldUntil !== null && heldUntil > bench.now();
+  return jobs.filter(isHeld).sort((a, b) => a.heldUntil! - b.heldUntil!);
+}
+
 const property = Array.from({ length: 8 }, (_, seed) =>
   storeCase(`read: a plan is what sweeping to the end removes (${seed + 1})`, async (bench) => {
     const draw = drawing(seed + 1);
@@ -159,9 +245,11 @@ const property = Array.from({ length: 8 }, (_, seed) =>
       useCompletedTime: draw(3) > 0,
     };
     const whole = await plan(bench, policy);
+    const staying = (await heldNow(bench)).map(({ id }) => id);
+    assert.deepEqual([whole.held.count, whole.held.sample], [staying.length, staying.slice(0, 10)]);
     for (const limit of [1, 3]) {
       const paged = await plan(bench, policy, limit);
-      for (const name of parts)
+      for (const name of allParts)
         assert.deepEqual([paged[name].count, paged[name].bytes], [whole[name].count, whole[name].bytes], name);
     }
     for (const id of owned) await bench.remove(id);
@@ -174,11 +262,12 @@ const property = Array.from({ length: 8 }, (_, seed) =>
       more = swept.more;
     }
     assert.deepEqual(removed, counts(whole));
-    for (const id of await bench.find()) before.delete(id);
+    const left = await bench.find();
+    for (const id of staying) assert.ok(left.includes(id), `${id} is held`);
+    for (const id of left) before.delete(id);
     for (const name of parts) for (const id of whole[name].sample) assert.ok(before.has(id), `${id} went by ${name}`);
-    const none = { age: 0, count: 0, cap: 0 };
-    assert.deepEqual(counts(await plan(bench, policy)), none);
+    assert.deepEqual(await plan(bench, policy), { ...nothing, held: whole.held });
   }),
 );
 
-export const planCases = [...single, ...property];
+export const planCases = [...single, ...held, ...property];

@@ -15,12 +15,12 @@ function holding.hold(row, untilAt, reason)
   pending.ignoreThing(row)
   row.heldUntil, row.heldReason = untilAt, reason
   tables.save(row)
-  call('ZADD', HELD, untilAt, row.id)
+  call('ZADD', HELD, untilAt, rows.member(row))
 end
 function holding.lift(row)
   row.heldUntil, row.heldReason = nil, nil
   tables.save(row)
-  call('ZREM', HELD, row.id)
+  call('ZREM', HELD, rows.member(row))
   if row.state then
     finished.unshelve(row)
   elseif pending.placeOf(row) ~= CLAIMED then
@@ -29,11 +29,12 @@ function holding.lift(row)
 end
 -- Holds that are over, oldest first; how many.
 function holding.liftOver(limit)
-  local ids = call('ZRANGEBYSCORE', HELD, '-inf', now, 'LIMIT', 0, limit)
+  local members, ids = call('ZRANGEBYSCORE', HELD, '-inf', now, 'LIMIT', 0, limit), {}
+  for i, member in ipairs(members) do ids[i] = rows.idIn(member) end
   tables.load(ids)
-  for _, id in ipairs(ids) do
+  for i, id in ipairs(ids) do
     local row = tables.stored(id)
-    if row then holding.lift(row) else call('ZREM', HELD, id) end
+    if row then holding.lift(row) else call('ZREM', HELD, members[i]) end
   end
   return #ids
 end

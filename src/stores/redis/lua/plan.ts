@@ -1,16 +1,16 @@
 /**
  * Plan: what a cleanup by a policy removes now, by the rules of sweep.ts and in their order: first by age, then by count,
- * then by the cap. A page looks at a bounded number of rows; its cursor tells where the walk stands, and what the walk has
- * learnt that later pages need.
+ * then by the cap; at last what is held. A page looks at a bounded number of rows; its cursor tells where the walk stands,
+ * and what the walk has learnt that later pages need.
  */
 export const plan = String.raw`
 local retentionMs, maxStored, useCompletedTime = tonumber(arg()), tonumber(arg()), arg() == '1'
 local budget, cursor = tonumber(arg()), arg()
-local LOOKED_BYTES, PAGE, PHASES = 1000000, 100, { 'own', 'ended', 'created', 'count', 'cap' }
--- All pages speak of one instant. no, i: in the list of records; odd, own: in sorted sets; chunk, entry, old: in the chunks.
+local LOOKED_BYTES, PAGE, PHASES = 1000000, 100, { 'own', 'ended', 'created', 'count', 'cap', 'held' }
+-- All pages speak of one instant. no, i: in the list of records; odd, own, held: in sorted sets; chunk, entry, old: in the chunks.
 local at = cursor ~= '' and cjson.decode(cursor) or {
   now = now, phase = 1, no = -1, i = 0, odd = 0, own = 0, chunk = digits(0, 8), entry = 0, old = false,
-  group = '', rank = 0, standing = 0, rules = {}, removed = 0, capped = 0, ownCap = 0,
+  group = '', rank = 0, standing = 0, rules = {}, removed = 0, capped = 0, ownCap = 0, held = 0,
 }
 now = at.now
 local before = now - retentionMs
@@ -20,7 +20,7 @@ local function hasBudget() return spent < budget and (spent == 0 or bytes <= LOO
 -- Rows that were read and not passed are read again by the next page, and counted there.
 local function weigh(row) bytes = bytes + #row.input + (row.result and #row.result or 0) end
 
-local parts = { age = {}, count = {}, cap = {} }
+local parts = { age = {}, count = {}, cap = {}, held = {} }
 local function take(name, row)
   local part = parts[name]
   part[#part + 1] = row
@@ -211,12 +211,35 @@ local function walkCap()
   return true
 end
 
+-- Finished jobs that are held, by the end of their hold. Holds that were over at the instant of the plan come first, and are
+-- not counted by at.held: a sweep may lift them between two pages.
+local function walkHeld()
+  local over = call('ZCOUNT', HELD, '-inf', now)
+  while hasBudget() do
+    local from, ids = over + at.held, {}
+    local members = call('ZRANGE', HELD, from, from + min(PAGE, budget - spent) - 1)
+    if #members == 0 then return true end
+    for i, member in ipairs(members) do ids[i] = rows.idIn(member) end
+    tables.load(ids)
+    for _, id in ipairs(ids) do
+      local row = tables.stored(id)
+      if row and row.state then
+        weigh(row)
+        parts.held[#parts.held + 1] = row
+      end
+    end
+    at.held, spent = at.held + #members, spent + #members
+  end
+  return false
+end
+
 local walks = {
   own = walkOwn,
   ended = function() return not useCompletedTime or walkEnded() end,
   created = function() return useCompletedTime or walkCreated() end,
   count = walkGroups,
   cap = walkCap,
+  held = walkHeld,
 }
 while at.phase <= #PHASES and hasBudget() and walks[PHASES[at.phase]]() do at.phase = at.phase + 1 end
 
@@ -244,5 +267,5 @@ local function summed(list)
   return { #list, sum, sample }
 end
 local isOver = at.phase > #PHASES
-return { not isOver and cjson.encode(at), summed(parts.age), summed(parts.count), summed(parts.cap) }
+return { not isOver and cjson.encode(at), summed(parts.age), summed(parts.count), summed(parts.cap), summed(parts.held) }
 `;
