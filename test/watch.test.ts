@@ -265,7 +265,7 @@ describe('on', () => {
       const { logger, lines } = recordingLogger();
       const { queue, clock } = await on.still({ logger });
       const heard: (string | undefined)[] = [];
-      queue.on('created', broken as () => void);
+      queue.on('created', broken as never);
       queue.on('created', ({ id }) => heard.push(id));
       await queue.enqueue('mail', 1, { id: 'one' });
       await queue.enqueue('mail', 2, { id: 'two' });

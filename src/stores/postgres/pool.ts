@@ -156,7 +156,9 @@ export function createPool({ max, where, system, connect }: PoolParts): Pool {
           reject(error);
         },
       };
-      const callOff = system.timer(waitMs, () => waiting.refuse(trouble ?? busy(where, max)));
+      const callOff = system.timer(waitMs, () =>
+        waiting.refuse(trouble ?? (members.size > 0 ? busy(where, max) : silent(where))),
+      );
       line.add(waiting);
       grow();
     });
@@ -186,6 +188,11 @@ export function createPool({ max, where, system, connect }: PoolParts): Pool {
       for (const { client } of members) breakOff(client);
     },
   };
+}
+
+function silent(where: string): LastoutError {
+  const message = `${where} did not greet as PostgreSQL does for ${waitMs} ms: check the host and the port of the URL.`;
+  return new LastoutError('STORE_UNAVAILABLE', message);
 }
 
 export function busy(where: string, max: number | null): LastoutError {
