@@ -25,6 +25,10 @@ if (wanted.includes('--help')) {
   process.exit(0);
 }
 const chosen = mutants.filter(({ name }) => wanted.length === 0 || wanted.some((part) => name.includes(part)));
+if (chosen.length === 0) {
+  console.error(`No mutant has ${wanted.join(' or ')} in its name.`);
+  process.exit(1);
+}
 const folder = mkdtempSync(join(tmpdir(), 'lastout-mutants-'));
 try {
   process.exitCode = await main();
