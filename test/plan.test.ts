@@ -3,13 +3,21 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { policyText } from '../src/core/options.js';
 import { checkKeep } from '../src/core/policy.js';
-import { type NewJob, noFilter, type Store } from '../src/core/store.js';
-import { type FinishedState, type Keep, type OpenOptions, type Plan, type Queue } from '../src/index.js';
+import { type NewJob, noFilter, type Store, type Swept } from '../src/core/store.js';
+import {
+  type FinishedState,
+  type Keep,
+  LastoutError,
+  open,
+  type OpenOptions,
+  type Plan,
+  type Queue,
+} from '../src/index.js';
 import { planOn } from '../src/lifecycle/plan.js';
 import { createSystem } from '../src/system.js';
 import { withStore } from './engines.js';
-import { byHand, completes, contextFor, day, handClock, hour, t0 } from './lifecycle-support.js';
-import { eachStore, expectCode } from './support.js';
+import { byHand, completes, contextFor, day, type HandClock, handClock, hour, t0 } from './lifecycle-support.js';
+import { eachStore, expectCode, tapped } from './support.js';
 
 const countsOf = ({ removes }: Plan): { [kind: string]: number } =>
   Object.fromEntries(Object.entries(removes).map(([kind, { count }]) => [kind, count]));
@@ -91,6 +99,82 @@ describe('a plan', () => {
       expect((await queue.plan()).held).toEqual({ count: 0, bytes: 0, sample: [] });
       await queue.release(first!);
       expect(countsOf(await queue.plan())).toEqual({ age: 1, count: 2, cap: 0 });
+    });
+
+    it('takes up what no sweep has seen yet: a hold that is over, a ttl that has passed', async () => {
+      const { queue, clock } = await byHand(on, { cleanup: { jobRetentionMs: hour, maxStoredJobs: 6 } });
+      const old = await ended(queue, 'old', 4);
+      await queue.hold({ id: old.slice(0, 2) }, 'for a second', new Date(t0 + 1_000));
+      clock.at = t0 + hour + 1;
+      await ended(queue, 'new', 6);
+      const lapsed = await queue.plan();
+      expect(countsOf(lapsed)).toEqual({ age: 4, count: 0, cap: 0 });
+      expect((await queue.sweep()).removedBy).toEqual(countsOf(lapsed));
+
+      await queue.enqueueMany(Array.from({ length: 3 }, () => ({ type: 'late', input: 1, options: { ttl: '1s' } })));
+      clock.at += 1_000;
+      const expired = async () => (await queue.find({ state: 'expired' })).items.map(({ id }) => id);
+      const before = await expired();
+      expect(before).toHaveLength(3);
+      const plan = await queue.plan({ maxStoredJobs: 0 });
+      expect(countsOf(plan)).toEqual({ age: 0, count: 0, cap: 9 });
+      expect(await expired()).toEqual(before);
+      const capped = await queue.plan();
+      expect(countsOf(capped)).toEqual({ age: 0, count: 0, cap: 3 });
+      expect((await queue.sweep()).removedBy).toEqual(countsOf(capped));
+    });
+
+    it('sees all of them, however many', async () => {
+      const { queue, clock } = await byHand(on);
+      const many = Array.from({ length: 1_000 }, () => ({ type: 'late', input: 1, options: { ttl: '1s' } as const }));
+      await queue.enqueueMany(many);
+      await queue.enqueueMany(many.slice(0, 300));
+      clock.at += 1_000;
+      expect(countsOf(await queue.plan({ maxStoredJobs: 0 }))).toEqual({ age: 0, count: 0, cap: 1_300 });
+    });
+
+    it.each(['STORE_READONLY', 'STORE_FULL'] as const)('is read as it stands where the store says %s', async (code) => {
+      let refused = 0;
+      const factory = tapped(on.factory(), (store) => ({
+        sweep: (request) => {
+          if (request.cleanup !== null) return store.sweep(request);
+          refused += 1;
+          return Promise.reject(new LastoutError(code, 'no'));
+        },
+      }));
+      const { queue } = await byHand(on, {}, factory);
+      await ended(queue, 'job', 2);
+      expect(countsOf(await queue.plan({ maxStoredJobs: 0 }))).toEqual({ age: 0, count: 0, cap: 2 });
+      expect(refused).toBeGreaterThan(0);
+    });
+
+    it('asks once more for tending whose answer was lost, and ends where tending has no end', async () => {
+      let lost = 0;
+      const losing = tapped(on.factory(), (store) => ({
+        async sweep(request) {
+          const swept = await store.sweep(request);
+          if (request.cleanup === null && request.entry === null && lost++ === 0)
+            throw new LastoutError('RESULT_UNKNOWN', 'lost');
+          return swept;
+        },
+      }));
+      const first = await byHand(on, {}, losing);
+      await first.queue.enqueue('late', 1, { ttl: '1s' });
+      first.clock.at += 1_000;
+      expect(countsOf(await first.queue.plan({ maxStoredJobs: 0 }))).toMatchObject({ cap: 1 });
+
+      const endless = tapped(on.factory(), (store) => {
+        let answer: Promise<Swept> | null = null;
+        return {
+          async sweep(request) {
+            if (request.cleanup !== null || request.entry !== null) return store.sweep(request);
+            return { ...(await (answer ??= store.sweep(request))), more: true };
+          },
+        };
+      });
+      const second = await byHand(on, {}, endless);
+      await ended(second.queue, 'job', 2);
+      expect(countsOf(await second.queue.plan({ maxStoredJobs: 0 }))).toMatchObject({ cap: 2 });
     });
 
     it('goes on over more jobs than one page', async () => {
@@ -196,7 +280,89 @@ describe('plan and run', () => {
         { numRuns: runs },
       );
     });
+
+    it('of a queue agree, whatever has lapsed and nobody tended: holds, ttls, claims', {
+      timeout: 240_000,
+    }, async () => {
+      const runs = on.engine === 'memory' ? 100 : on.engine === 'sqlite' ? 30 : 12;
+      await fc.assert(
+        fc.asyncProperty(lapsing, async ({ jobs, cleanup, later }) => {
+          await withStore(on.engine, async (connect) => {
+            let store!: Store;
+            const factory = tapped(connect(), (opened) => {
+              store = opened;
+              return {};
+            });
+            const clock = handClock();
+            const queue = await open(factory, { artifacts: 'memory', cleanup, clock });
+            await queue.stopPeriodicCleanup();
+            for (const sketch of jobs) await leave(queue, store, clock, sketch);
+            clock.at += later;
+            const seen = await statesIn(queue);
+            const plan = await queue.plan();
+            expect(await statesIn(queue)).toEqual(seen);
+            expect((await queue.sweep()).removedBy).toEqual(countsOf(plan));
+            const left = await statesIn(queue);
+            const went = plan.removes.age!.count + plan.removes.count!.count + plan.removes.cap!.count;
+            expect(left.size).toBe(seen.size - went);
+            for (const { sample } of Object.values(plan.removes))
+              expect(sample.filter((id) => left.has(id))).toEqual([]);
+            expect(plan.held.sample.filter((id) => !left.has(id))).toEqual([]);
+            expect((await queue.plan()).held).toEqual(plan.held);
+            await queue.close({ grace: 0 });
+          });
+        }),
+        { numRuns: runs },
+      );
+    });
   });
+
+  interface Lapsing {
+    readonly type: string;
+    readonly end: 'cancelled' | 'ttl' | 'stalled' | 'pending';
+    readonly keep: Keep | undefined;
+    /** In hours; null: for good. */
+    readonly held: number | null | undefined;
+    readonly wait: number;
+  }
+  const lapsing = fc.record({
+    jobs: fc.array(
+      fc.record<Lapsing>({
+        type: fc.constantFrom('a', 'b'),
+        end: fc.constantFrom('cancelled', 'cancelled', 'ttl', 'ttl', 'stalled', 'pending'),
+        keep: rule,
+        held: fc.constantFrom(undefined, undefined, 1, 2, 4, null),
+        wait: fc.nat(2).map((hours) => hours * hour),
+      }),
+      { maxLength: 15 },
+    ),
+    cleanup: fc.record({
+      maxStoredJobs: fc.oneof(fc.nat(12), fc.constant(Number.POSITIVE_INFINITY)),
+      jobRetentionMs: fc.nat(6).map((hours) => hours * hour),
+      useCompletedTime: fc.boolean(),
+    }),
+    later: fc.nat(4).map((hours) => hours * hour + 1),
+  });
+
+  async function leave(queue: Queue, store: Store, clock: HandClock, sketch: Lapsing): Promise<void> {
+    const { end, keep, held, wait } = sketch;
+    const type = end === 'stalled' ? 'stalled' : sketch.type;
+    const { id } = await queue.enqueue(type, end, {
+      ...(keep !== undefined && { keep }),
+      ...(end === 'ttl' && { ttl: hour }),
+    });
+    if (end === 'cancelled') await queue.cancel(id);
+    const claim = { owner: 'gone', types: [type], queues: null, slots: 1, ahead: 0, leaseMs: hour, maxStalls: 0 };
+    if (end === 'stalled') await store.claim(claim);
+    if (held !== undefined) await queue.hold(id, 'x', held === null ? undefined : new Date(clock.at + held * hour));
+    clock.at += wait;
+  }
+
+  async function statesIn(queue: Queue): Promise<Map<string, string>> {
+    const { items } = await queue.find({ limit: 200 });
+    // Who lost its claim is pending or failed when that was tended, and processing before.
+    return new Map(items.map(({ id, type, state }) => [id, type === 'stalled' ? '' : state]));
+  }
 });
 
 function newJob(id: string, type: string, keep: Keep | undefined): NewJob {

@@ -1,8 +1,17 @@
 // Watching: the event log as an iterable, listeners by name, and waiting for one job.
 import { describe, expect, it } from 'vitest';
 import type { Store } from '../src/core/store.js';
-import { defineJob, fail, type JobEvent, open, type Queue, snooze } from '../src/index.js';
-import { closedAfterwards, closeUnder, eachStore, expectCode, gate, recordingLogger, tapped } from './support.js';
+import { type Code, defineJob, fail, type JobEvent, LastoutError, open, type Queue, snooze } from '../src/index.js';
+import {
+  closedAfterwards,
+  closeUnder,
+  eachStore,
+  expectCode,
+  gate,
+  type OnStore,
+  recordingLogger,
+  tapped,
+} from './support.js';
 
 const t0 = new Date('2030-01-01T00:00:00Z');
 
@@ -17,6 +26,29 @@ async function take(events: AsyncIterable<JobEvent>, n: number): Promise<JobEven
   return taken;
 }
 const brief = (events: readonly JobEvent[]) => events.map(({ name, id }) => [name, id]);
+
+/** A store whose reads fail, or hang, for as long as they are told to. */
+function away(on: OnStore) {
+  const state = { fails: null as Code | null, hangs: false, asked: 0 };
+  const instead = <T>(ask: () => Promise<T>): Promise<T> => {
+    state.asked += 1;
+    if (state.hangs) return new Promise(() => undefined);
+    return state.fails ? Promise.reject(new LastoutError(state.fails, 'gone')) : ask();
+  };
+  const factory = tapped(on.factory(), (store) => ({
+    find: (request) => instead(() => store.find(request)),
+    read: ((request: never) => instead(() => store.read(request))) as Store['read'],
+  }));
+  return { state, factory };
+}
+
+/** How a promise stands, and its outcome in the end. */
+function standing<T>(promise: Promise<T>): { readonly promise: Promise<T>; readonly isOver: boolean } {
+  const stand = { promise, isOver: false };
+  const over = (): void => void (stand.isOver = true);
+  promise.then(over, over);
+  return stand;
+}
 
 describe('events', () => {
   eachStore((on) => {
@@ -230,6 +262,78 @@ describe('events', () => {
       expect((await take(fromNow, 1))[0]!.id).toBe(id);
     });
 
+    it('go on where they were when the store was away for less than 30 s, and its answer renews the patience', async () => {
+      const { state, factory } = away(on);
+      const { queue, clock } = await on.still({}, factory);
+      const events = queue.events();
+      await clock.settle();
+      const reading = standing(take(events, 2));
+      const ids: string[] = [];
+      for (let i = 0; i < 2; i++) {
+        state.fails = 'STORE_UNAVAILABLE';
+        ids.push((await queue.enqueue('mail', i)).id);
+        await clock.advance(29_000);
+        expect(reading.isOver).toBe(false);
+        state.fails = null;
+        await clock.advance(200);
+      }
+      expect((await reading.promise).map(({ id }) => id)).toEqual(ids);
+    });
+
+    it('reject when the store was away for 30 s, and ask by the rhythm of the poll until then', async () => {
+      const { state, factory } = away(on);
+      const { queue, clock } = await on.still({}, factory);
+      const reading = standing(take(queue.events(), 1));
+      await clock.settle();
+      state.fails = 'STORE_UNAVAILABLE';
+      state.asked = 0;
+      await clock.advance(29_900);
+      expect(reading.isOver).toBe(false);
+      expect(state.asked).toBeGreaterThan(250);
+      expect(state.asked).toBeLessThan(350);
+      await clock.advance(300);
+      expect(reading.isOver).toBe(true);
+      await expectCode('STORE_UNAVAILABLE', () => reading.promise);
+    });
+
+    it('end with the signal and with the queue while the store is away or hangs', async () => {
+      for (const how of ['fails', 'hangs'] as const) {
+        const { state, factory } = away(on);
+        const { queue, clock } = await on.still({}, factory);
+        const controller = new AbortController();
+        const bySignal = take(queue.events({ signal: controller.signal }), 1);
+        const byQueue = take(queue.events(), 1);
+        await clock.settle();
+        if (how === 'fails') state.fails = 'STORE_UNAVAILABLE';
+        else state.hangs = true;
+        await clock.advance(1_000);
+        controller.abort();
+        expect(await bySignal).toEqual([]);
+        state.hangs = false;
+        state.fails = 'STORE_UNAVAILABLE';
+        await closeUnder(clock, queue);
+        expect(await byQueue).toEqual([]);
+      }
+    });
+
+    it('that cannot begin say so at once: what happens meanwhile would be missed', async () => {
+      const { state, factory } = away(on);
+      const { queue } = await on.still({}, factory);
+      state.fails = 'STORE_UNAVAILABLE';
+      await expectCode('STORE_UNAVAILABLE', () => take(queue.events(), 1));
+    });
+
+    it('a refusal of another kind is told at once', async () => {
+      const { state, factory } = away(on);
+      const { queue, clock } = await on.still({}, factory);
+      const reading = standing(take(queue.events(), 1));
+      await clock.settle();
+      state.fails = 'STORE_DENIED';
+      await clock.advance(100);
+      expect(reading.isOver).toBe(true);
+      await expectCode('STORE_DENIED', () => reading.promise);
+    });
+
     it('unknown options are refused', async () => {
       const { queue } = await on.still();
       const { message } = await expectCode('UNKNOWN_OPTION', () => queue.events({ afer: '1.0' } as never));
@@ -253,7 +357,7 @@ describe('on', () => {
       expect(heard).toEqual(['a one', 'b one', 'a two', 'b two', 'c one']);
     });
 
-    const broken: [string, () => unknown][] = [
+    it.each<[string, () => unknown]>([
       [
         'throws',
         () => {
@@ -261,29 +365,25 @@ describe('on', () => {
         },
       ],
       ['rejects', () => Promise.reject(new Error('listener broke'))],
-    ];
-    it.each(broken)(
-      'a listener that %s is logged and hurts neither the others nor the next event',
-      async (_, listener) => {
-        const { logger, lines } = recordingLogger();
-        const { queue, clock } = await on.still({ logger });
-        const heard: (string | undefined)[] = [];
-        queue.on('created', () => listener() as void);
-        queue.on('created', ({ id }) => heard.push(id));
-        await queue.enqueue('mail', 1, { id: 'one' });
-        await queue.enqueue('mail', 2, { id: 'two' });
-        await clock.settle();
-        expect(heard).toEqual(['one', 'two']);
-        const complaints = lines.filter(({ level }) => level === 'error');
-        expect(complaints).toEqual(
-          Array(2).fill({
-            level: 'error',
-            message: 'An event listener threw',
-            fields: { event: 'created', error: 'listener broke' },
-          }),
-        );
-      },
-    );
+    ])('a listener that %s is logged and hurts neither the others nor the next event', async (_, broken) => {
+      const { logger, lines } = recordingLogger();
+      const { queue, clock } = await on.still({ logger });
+      const heard: (string | undefined)[] = [];
+      queue.on('created', broken);
+      queue.on('created', ({ id }) => heard.push(id));
+      await queue.enqueue('mail', 1, { id: 'one' });
+      await queue.enqueue('mail', 2, { id: 'two' });
+      await clock.settle();
+      expect(heard).toEqual(['one', 'two']);
+      const complaints = lines.filter(({ level }) => level === 'error');
+      expect(complaints).toEqual(
+        Array(2).fill({
+          level: 'error',
+          message: 'An event listener threw',
+          fields: { event: 'created', error: 'listener broke' },
+        }),
+      );
+    });
 
     it('hears what happens from the call on, at once', async () => {
       const { queue, clock } = await on.still();
@@ -309,6 +409,38 @@ describe('on', () => {
       await queue.enqueue('mail', 2);
       await clock.settle();
       expect(heard).toEqual(['a', 'b', 'b']);
+    });
+
+    it('one that starts again while it is called hears the next event next, not this one again', async () => {
+      const { queue, clock } = await on.still();
+      const heard: string[] = [];
+      queue.on('created', ({ id }) => heard.push(`other ${id}`));
+      const arm = (): void => {
+        const stop = queue.on('created', ({ id }) => {
+          heard.push(`again ${id}`);
+          if (heard.length > 10) throw new Error('without end');
+          stop();
+          arm();
+        });
+      };
+      arm();
+      await queue.enqueue('mail', 1, { id: 'one' });
+      await queue.enqueue('mail', 2, { id: 'two' });
+      await clock.settle();
+      expect(heard).toEqual(['other one', 'again one', 'other two', 'again two']);
+    });
+
+    it('one that was stopped by another for the same event is not called', async () => {
+      const { queue, clock } = await on.still();
+      const heard: string[] = [];
+      queue.on('created', () => {
+        heard.push('first');
+        stop();
+      });
+      const stop = queue.on('created', () => heard.push('second'));
+      await queue.enqueue('mail', 1);
+      await clock.settle();
+      expect(heard).toEqual(['first']);
     });
 
     it('the last listener to stop ends the reading, and a new one starts it anew', async () => {
@@ -499,6 +631,104 @@ describe('wait', () => {
       await expectCode('WAIT_TIMEOUT', () => queue.wait(id, { timeout: 0 }));
       await queue.cancel(id);
       expect((await queue.wait(id, { timeout: 0 })).state).toBe('cancelled');
+    });
+
+    it('outlasts a store that is away for less than 30 s, and its answer renews the patience', async () => {
+      const { state, factory } = away(on);
+      const { queue, clock } = await on.still({}, factory);
+      const { id } = await queue.enqueue('mail', 1);
+      const waiting = standing(queue.wait(id));
+      for (let i = 0; i < 2; i++) {
+        await clock.advance(100);
+        state.fails = 'STORE_UNAVAILABLE';
+        await clock.advance(29_000);
+        expect(waiting.isOver).toBe(false);
+        state.fails = null;
+      }
+      await clock.advance(100);
+      await queue.cancel(id);
+      await clock.advance(100);
+      expect(await waiting.promise).toMatchObject({ id, state: 'cancelled' });
+    });
+
+    it('rejects when the store was away for 30 s, and asks by the rhythm of the poll until then', async () => {
+      const { state, factory } = away(on);
+      const { queue, clock } = await on.still({}, factory);
+      const { id } = await queue.enqueue('mail', 1);
+      state.fails = 'STORE_UNAVAILABLE';
+      state.asked = 0;
+      const waiting = standing(queue.wait(id));
+      await clock.advance(29_900);
+      expect(waiting.isOver).toBe(false);
+      expect(state.asked).toBeGreaterThan(250);
+      expect(state.asked).toBeLessThan(350);
+      await clock.advance(300);
+      expect(waiting.isOver).toBe(true);
+      await expectCode('STORE_UNAVAILABLE', () => waiting.promise);
+    });
+
+    it.each(['fails', 'hangs'] as const)(
+      'keeps its timeout while the store %s, and says why it does not know',
+      async (how) => {
+        const { state, factory } = away(on);
+        const { queue, clock } = await on.still({}, factory);
+        const { id } = await queue.enqueue('mail', 1);
+        const seen = standing(queue.wait(id, { timeout: '2s' }));
+        await clock.settle();
+        if (how === 'fails') state.fails = 'STORE_UNAVAILABLE';
+        else state.hangs = true;
+        const unseen = standing(queue.wait(id, { timeout: '2s' }));
+        await clock.advance(1_999);
+        expect([seen.isOver, unseen.isOver]).toEqual([false, false]);
+        // A look that began while the store still answered has a second at least.
+        await clock.advance(how === 'fails' ? 1 : 1_000);
+        expect([seen.isOver, unseen.isOver]).toEqual([true, true]);
+        for (const [{ promise }, job] of [
+          [seen, 'pending'],
+          [unseen, null],
+        ] as const) {
+          const { message, details } = await expectCode('WAIT_TIMEOUT', () => promise);
+          expect(message).toContain('the store cannot be reached');
+          expect(details).toEqual({ state: job });
+        }
+      },
+    );
+
+    it('ends with its signal and with the queue while the store is away', async () => {
+      const { state, factory } = away(on);
+      const { queue, clock } = await on.still({}, factory);
+      const { id } = await queue.enqueue('mail', 1);
+      const controller = new AbortController();
+      const bySignal = standing(queue.wait(id, { signal: controller.signal }));
+      const byQueue = standing(queue.wait(id));
+      state.fails = 'STORE_UNAVAILABLE';
+      await clock.advance(1_000);
+      const reason = new Error('enough');
+      controller.abort(reason);
+      await expect(bySignal.promise).rejects.toBe(reason);
+      state.hangs = true;
+      const hanging = new AbortController();
+      const hung = queue.wait(id, { signal: hanging.signal });
+      hung.catch(() => undefined);
+      await clock.settle();
+      hanging.abort(reason);
+      await expect(hung).rejects.toBe(reason);
+      state.hangs = false;
+      expect(byQueue.isOver).toBe(false);
+      await closeUnder(clock, queue);
+      await expectCode('CLOSED', () => byQueue.promise);
+    });
+
+    it('a refusal of another kind is told at once', async () => {
+      const { state, factory } = away(on);
+      const { queue, clock } = await on.still({}, factory);
+      const { id } = await queue.enqueue('mail', 1);
+      const waiting = standing(queue.wait(id, { timeout: '1m' }));
+      await clock.settle();
+      state.fails = 'STORE_DENIED';
+      await clock.advance(100);
+      expect(waiting.isOver).toBe(true);
+      await expectCode('STORE_DENIED', () => waiting.promise);
     });
 
     it('rejects with JOB_NOT_FOUND for a job that is not there, or is removed meanwhile', async () => {

@@ -8,6 +8,7 @@ import type { EventRecord, Store } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
 import { refuseUnknown } from '../core/unknown-option.js';
+import { awayMaxMs, isAway, outlast, type Outlasting } from './outlast.js';
 
 const pageSize = 500;
 /** Other processes write to the same log; this is how soon their events are seen. */
@@ -57,13 +58,27 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
     });
   }
 
-  async function* follow(start: string, options: EventOptions): AsyncGenerator<JobEvent> {
+  /** Tries again by the rhythm of the poll. */
+  function outlasting(signal: AbortSignal | undefined, until: number, awayMs: number): Outlasting {
+    return {
+      system,
+      awayMs,
+      until,
+      signal,
+      isOver: () => signal?.aborted === true || closed,
+      pause: (withinMs) => untilMore(hints, signal, Math.min(withinMs, pollMs)),
+    };
+  }
+
+  /** `awayMs`: so long the store may be away; then the reading breaks off. */
+  async function* follow(start: string, options: EventOptions, awayMs: number): AsyncGenerator<JobEvent> {
     let after = start;
-    const over = (): boolean => options.signal?.aborted === true || closed;
-    while (!over()) {
+    const how = outlasting(options.signal, Number.POSITIVE_INFINITY, awayMs);
+    while (!how.isOver()) {
       const seen = hints;
-      const page = await store.read({ log: 'events', after, limit: pageSize }).catch((error: unknown) => {
-        if (over()) return null; // the end of the store broke it off
+      const read = () => store.read({ log: 'events', after, limit: pageSize });
+      const page = await outlast(read, how).catch((error: unknown) => {
+        if (how.isOver()) return null; // the end of the store broke it off
         throw error;
       });
       if (!page) return;
@@ -75,15 +90,16 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
         );
       after = page.cursor;
       for (const event of page.events) {
-        if (over()) return;
+        if (how.isOver()) return;
         if (concerns(event, options)) yield toEvent(event);
       }
       if (page.events.length === 0) await untilMore(seen, options.signal);
     }
   }
   async function* followFrom(from: Promise<string>, options: EventOptions): AsyncGenerator<JobEvent> {
-    yield* follow(await from, options);
+    yield* follow(await from, options, awayMaxMs);
   }
+  /** Asked once: what happens while the store is away would be missed unsaid by one who begins only then. */
   async function start(after: string | undefined): Promise<string> {
     return after ?? (await store.read({ log: 'events', after: null, limit: 1 })).cursor;
   }
@@ -95,7 +111,7 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
     while (!signal.aborted && !closed) {
       try {
         at = await start(at);
-        for await (const event of follow(at, { signal })) {
+        for await (const event of follow(at, { signal }, 0)) {
           failing = false;
           at = event.cursor;
           deliver(event);
@@ -114,8 +130,11 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
     reader?.abort();
     reader = null;
   }
+  /** To those who listen now: not to one that comes while others are called, nor to one that was stopped meanwhile. */
   function deliver(event: JobEvent): void {
-    for (const listener of listeners.get(event.name) ?? []) {
+    const set = listeners.get(event.name) ?? new Set();
+    for (const listener of [...set]) {
+      if (!set.has(listener)) continue;
       const tell = (error: unknown): void =>
         logger.error('An event listener threw', { event: event.name, error: describeThrown(error).message });
       try {
@@ -132,13 +151,25 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
     checkId(id);
     const until =
       options.timeout === undefined ? Number.POSITIVE_INFINITY : system.monotonic() + toMs(options.timeout, 'timeout');
+    const how = outlasting(options.signal, until, awayMaxMs);
+    let state: Job['state'] | null = null;
     for (;;) {
       options.signal?.throwIfAborted();
       const [seen, lastLook] = [hints, closed];
-      const job = await get(id);
+      const job = await outlast(() => get(id), how).catch((error: unknown) => {
+        options.signal?.throwIfAborted();
+        if (!isAway(error)) throw error;
+        if (lastLook) throw closedWhileWaiting(error);
+        if (closed) return undefined; // the last look is still due
+        if (until > system.monotonic()) throw error;
+        const message = `Job ${id} may have ended: the store cannot be reached, and ${String(options.timeout)} are over.`;
+        throw new LastoutError('WAIT_TIMEOUT', message, { state }, error);
+      });
+      if (job === undefined) continue;
       if (!job) throw new LastoutError('JOB_NOT_FOUND', `There is no job ${id}.`);
       if (job.state !== 'pending' && job.state !== 'processing') return job;
-      if (lastLook) throw new LastoutError('CLOSED', 'The queue was closed while waiting.');
+      if (lastLook) throw closedWhileWaiting();
+      state = job.state;
       const left = until - system.monotonic();
       if (left <= 0)
         throw new LastoutError('WAIT_TIMEOUT', `Job ${id} is still ${job.state} after ${String(options.timeout)}.`, {
@@ -187,6 +218,10 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
       await Promise.all(waits);
     },
   };
+}
+
+function closedWhileWaiting(cause?: unknown): LastoutError {
+  return new LastoutError('CLOSED', 'The queue was closed while waiting.', undefined, cause);
 }
 
 /** Who waits for the next event lives until it comes; who only keeps the iterator does not. */

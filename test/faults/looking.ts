@@ -58,7 +58,9 @@ function waiting(): Operation {
     },
     async run(_, a) {
       const answer = await a.call('wait', send);
-      demand(answer.ok ? answer.value.state === 'completed' : answer.code === 'STORE_UNAVAILABLE', 'wait is wrong');
+      if (answer.ok) return demand(answer.value.state === 'completed', 'wait is wrong');
+      demand(['STORE_UNAVAILABLE', 'WAIT_TIMEOUT'].includes(answer.code), `wait was refused with ${answer.code}`);
+      demand(a.wire.calls.length > a.wire.hitAt!, 'wait gave up at the first failure');
     },
     async again(_, process) {
       demand((await process.surely('wait', send)).state === 'completed', 'wait is wrong');
@@ -94,7 +96,10 @@ function following(): Operation {
       await world.until(() => a.wire.calls.includes('read') && a.wire.inStore === 0, 1_000);
       await other.surely('reschedule', (queue) => queue.reschedule(id, { delay: 0 }));
       const answer = await reading;
-      demand(answer.ok || answer.code === 'STORE_UNAVAILABLE', 'events broke off in another way');
+      if (answer.ok) return;
+      demand(answer.code === 'STORE_UNAVAILABLE', 'events broke off in another way');
+      // One that could not even begin says so.
+      demand(a.wire.hitAt === 1 || a.wire.calls.length > a.wire.hitAt!, 'events gave up at the first failure');
     },
     async again(_, process) {
       if (cursor !== undefined && !seen.includes('completed'))

@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 export const root = join(import.meta.dirname, '..', '..');
 
 interface PackageJson {
+  readonly version: string;
   readonly dependencies?: Readonly<Record<string, string>>;
   readonly scripts: Readonly<Record<string, string>>;
   readonly exports: Readonly<Record<string, unknown>>;
