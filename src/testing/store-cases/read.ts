@@ -17,6 +17,14 @@ export const readCases = [
     await insert({ id: 'a' }, { id: 'b' }, { id: 'c' });
     assert.deepEqual(await find({ ids: ['a', 'c', 'nobody', 'a'] }), ['c', 'a']);
   }),
+  storeCase('find: by ids, each once, over as many pages as large jobs take', async ({ store, insert, find }) => {
+    const ids = Array.from({ length: 100 }, (_, i) => `large-${i}`);
+    const input = JSON.stringify('x'.repeat(240_000));
+    for (let at = 0; at < ids.length; at += 20) await insert(...ids.slice(at, at + 20).map((id) => ({ id, input })));
+    assert.deepEqual(await find({ ids }), ids.toReversed());
+    const { jobs } = await store.find({ filter: filterOf({ ids }), cursor: null, limit: 10 });
+    assert.equal(jobs.length, 10, 'a page of large jobs is more than one of them');
+  }),
   storeCase('find: no ids find nothing', async ({ add, find }) => {
     await add();
     assert.deepEqual(await find({ ids: [] }), []);
