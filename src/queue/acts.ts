@@ -55,7 +55,7 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
     options: Act | undefined,
     move: Move,
   ): Promise<Acted<O>> {
-    refuseUnknown(options, ['reason', 'force', 'dryRun', 'cursor'], `The options of ${verb}`);
+    checkOptions(options, verb);
     const asked = readWhich(which, verb);
     const filter: JobFilter = asked.ids === null && asked.states === null ? { ...asked, states: acting } : asked;
     const { items, next } = await store.move({
@@ -93,6 +93,7 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
 
   return {
     cancel(which: Which, options?: Act): Promise<Acted<'cancelled' | 'requested' | `already:${FinishedState}`>> {
+      checkOptions(options, 'cancel');
       const reason = storable(options?.reason ?? 'Cancelled', reasonBytesMax);
       return act(which, 'cancel', ['pending', 'processing'], options, {
         kind: 'cancel',
@@ -107,6 +108,7 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
       );
     },
     async remove(which: Which, options?: Act): Promise<Removed> {
+      checkOptions(options, 'remove');
       const move = { kind: 'remove', force: options?.force ?? false } as const;
       const send = (): Promise<Acted<Removed['items'][number]['outcome'] | 'owing'>> =>
         act(which, 'remove', states, options, move);
@@ -173,6 +175,13 @@ async function all<O extends string>(
     if (next === null) return n;
     cursor = next;
   }
+}
+
+function checkOptions(options: Act | undefined, verb: string): void {
+  refuseUnknown(options, ['reason', 'force', 'dryRun', 'cursor'], `The options of ${verb}`);
+  const reason: unknown = options?.reason;
+  if (reason === undefined || typeof reason === 'string') return;
+  throw new LastoutError('INVALID_INPUT', `The reason of ${verb} is ${show(reason)}; give a text, or leave it out.`);
 }
 
 function checkReason(reason: unknown): string {
