@@ -79,6 +79,21 @@ export const readCases = [
     await insert({ id: 'a', key: 'k' }, { id: 'b', key: 'K' }, { id: 'c' });
     assert.deepEqual(await find({ key: 'k' }), ['a']);
   }),
+  storeCase(
+    'find: by type and key, live ones at once, however many others have the key',
+    async ({ store, insert, find }) => {
+      await insert({ id: 'one', type: 'sms', key: 'k' }, { id: 'other', type: 'sms', key: 'K' });
+      for (let batch = 0; batch < 11; batch++) await insert(...Array.from({ length: 1_000 }, () => ({ key: 'k' })));
+      const filter = { types: ['sms'], key: 'k', states: ['pending', 'processing'] } as const;
+      const found = async () =>
+        (await store.find({ filter: filterOf(filter), cursor: null, limit: 1 })).jobs.map(({ id }) => id);
+      assert.deepEqual([await found(), await find(filter, 1)], [['one'], ['one']]);
+      await claim(store, { types: ['sms'] });
+      assert.deepEqual([await found(), await find({ ...filter, states: ['pending'] })], [['one'], []]);
+      await insert({ id: 'two', type: 'sms', key: 'k' }, { id: 'three', type: 'fax', key: 'k' });
+      assert.deepEqual(await find({ ...filter, types: ['sms', 'fax', 'sms', 'none'] }, 2), ['three', 'two', 'one']);
+    },
+  ),
   storeCase('find: by source', async ({ insert, find }) => {
     await insert({ id: 'a', source: 'api' }, { id: 'b', source: 'cron' });
     assert.deepEqual(await find({ source: 'cron' }), ['b']);

@@ -123,7 +123,7 @@ local function bySets(keys, below)
   end
   return rowsFrom(fill, inOrder(below))
 end
-local FEW = 5000
+local FEW, TYPES_MAX = 5000, 32
 -- Live rows that read as processing, and as expired: few, and found without looking at the others.
 local function fewOf(wanted)
   local ids = {}
@@ -163,8 +163,14 @@ local function candidates(filter, below)
   if filter.ids then return listed(filter.ids, below) end
   if filter.ownedBy then return bySets({ byOwner(filter.ownedBy) }, below) end
   if filter.subject then return bySets({ bySubject(filter.subject) }, below) end
-  if filter.key then return bySets({ byKey(filter.key) }, below) end
-  local wanted = filter.states and setOf(filter.states)
+  local wanted = filter.stateSet
+  if filter.key then
+    local sets = {}
+    local live = wanted and not (wanted.completed or wanted.failed or wanted.cancelled or wanted.expired)
+    if not live or not filter.types or #filter.types > TYPES_MAX then return bySets({ byKey(filter.key) }, below) end
+    for i, kind in ipairs(filter.types) do sets[i] = liveByKey(kind, filter.key) end
+    return bySets(sets, below)
+  end
   if wanted and not wanted.pending and not wanted.completed then
     local few, sets = fewOf(wanted), {}
     for _, state in ipairs({ 'failed', 'cancelled', 'expired' }) do
