@@ -370,8 +370,26 @@ const readings: readonly Row[] = [
         (queue) => queue[verb as 'cancel']('x', { forse: true } as never),
         ['Did you mean force?'],
       ],
+      ...[5, null, {}, ['x'], Symbol('x'), () => 'x'].map(
+        (reason): Row => [
+          26,
+          `${verb} with a reason that is ${brief(reason)}`,
+          'INVALID_INPUT',
+          (queue) => queue[verb as 'cancel']('x', { reason: reason as string }),
+          [`The reason of ${verb} is`],
+        ],
+      ),
     ];
   }),
+  ...[5, null, undefined, {}, '', ' '].map(
+    (reason): Row => [
+      26,
+      `hold with the reason ${brief(reason)}`,
+      'INVALID_INPUT',
+      (queue) => queue.hold('x', reason as string),
+      ['The reason of hold is'],
+    ],
+  ),
   [18, 'reschedule to nowhere', 'INVALID_DELAY', (queue) => queue.reschedule('x', {})],
   [18, 'reschedule by -1', 'INVALID_DELAY', (queue) => queue.reschedule('x', { delay: -1 })],
   [15, 'pause of a queue that is no name', 'INVALID_NAME', (queue) => queue.pause('a b')],

@@ -236,6 +236,21 @@ describe('docs/schedules.md', () => {
 
 describe('changing and removing', () => {
   eachStore((on) => {
+    it('go by the name of the schedule, however many jobs have it as their deduplicationKey', async () => {
+      const { queue } = await on.still({ cleanup: { maxStoredJobs: Number.POSITIVE_INFINITY } });
+      await queue.schedule('nightly', 'report', null, { every: '1h' });
+      const [before] = await liveSchedules(queue);
+      const others = { type: 'mail', input: 1, options: { deduplicationKey: 'nightly', delay: '2d' } } as const;
+      for (let i = 0; i < 11; i++) await queue.enqueueMany(Array(1_000).fill(others));
+      await queue.schedule('nightly', 'report', null, { every: '1h' });
+      expect((await liveSchedules(queue)).map(({ id }) => id)).toEqual([before!.id]);
+      await queue.schedule('nightly', 'report', null, { every: '2h' });
+      expect(await queue.schedules()).toMatchObject([{ name: 'nightly' }]);
+      expect(await queue.unschedule('nightly')).toBe(true);
+      expect(await queue.schedules()).toEqual([]);
+      expect((await queue.stats()).total.pending).toBe(11_000);
+    });
+
     it('a changed rhythm begins now: what it would have ticked before is not made up for', async () => {
       const { queue, clock } = await on.still();
       await queue.schedule('nightly', 'report', 1, { every: '10m' });

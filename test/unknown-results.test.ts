@@ -250,6 +250,26 @@ describe.each(engines)('on %s', (engine) => {
     expect((await on.queue.stats()).total.pending).toBe(1_200);
   });
 
+  it('a retry of large jobs whose reply is lost finds all that it made', async () => {
+    await using on = await bench(engine);
+    const input = 'x'.repeat(240_000);
+    const jobs = await on.queue.enqueueMany(Array.from({ length: 50 }, () => ({ type: 'mail', input })));
+    for (const { id } of jobs) await on.queue.cancel(id);
+    on.wire.after.move = ({ dryRun }) => void (dryRun || lost());
+    const retried: string[] = [];
+    for (let cursor: string | null = null; ; ) {
+      const page: Awaited<ReturnType<typeof on.queue.retry>> = await on.queue.retry(
+        { state: 'cancelled' },
+        cursor === null ? {} : { cursor },
+      );
+      retried.push(...page.items.map(({ id }) => id));
+      if (page.next === null) break;
+      cursor = page.next;
+    }
+    expect(new Set(retried).size).toBe(50);
+    expect((await on.queue.stats()).total).toMatchObject({ pending: 50, cancelled: 50 });
+  });
+
   it('a retry by hand that never arrived is sent again', async () => {
     await using on = await bench(engine);
     const { id } = await on.queue.enqueue('mail', 1);

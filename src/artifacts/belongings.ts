@@ -8,6 +8,7 @@ import { isUnknown } from '../core/deadlines.js';
 import { LastoutError } from '../core/errors.js';
 import type { Logger } from '../core/job.js';
 import type { Asker, Belongings } from '../core/owned.js';
+import { byIds, everyPage } from '../core/pages.js';
 import { type MoveOutcome, type Move, type NewJob, noFilter, type Store, type StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
@@ -118,8 +119,8 @@ export function belongingsOf(making: Making, asker: Asker): Belongings {
   }
 
   async function stored(id: string): Promise<Artifact> {
-    const { jobs } = await store.find({ filter: { ...noFilter, ids: [id] }, cursor: null, limit: 1 });
-    const artifact = jobs[0] && readArtifact(jobs[0], Number.NEGATIVE_INFINITY);
+    const [record] = await byIds(store, [id]);
+    const artifact = record && readArtifact(record, Number.NEGATIVE_INFINITY);
     if (artifact) return artifact;
     throw new LastoutError('STALE_CLAIM', `The artifact was not kept: its job was removed meanwhile.`);
   }
@@ -196,14 +197,9 @@ async function keptBy({ store }: Making, jobId: string): Promise<Map<string, Kep
 }
 
 /** Newest first. */
-export async function* ownedBy(store: Store, jobId: string, type: string): AsyncIterable<StoredJob> {
+export function ownedBy(store: Store, jobId: string, type: string): AsyncIterable<StoredJob> {
   const filter = { ...noFilter, ownedBy: jobId, types: [type], states: ['pending' as const] };
-  for (let cursor: string | null = null; ; ) {
-    const page: Awaited<ReturnType<Store['find']>> = await store.find({ filter, cursor, limit: 200 });
-    yield* page.jobs;
-    if (page.next === null) return;
-    cursor = page.next;
-  }
+  return everyPage(store, filter, 200);
 }
 
 function sizeWithout(all: ReadonlyMap<string, readonly Kept[]>, name: string): number {

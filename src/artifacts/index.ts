@@ -5,6 +5,7 @@ import { LastoutError } from '../core/errors.js';
 import type { Logger } from '../core/job.js';
 import { checkId } from '../core/names.js';
 import type { Asker, Belongings, BelongingsOf, Finalizer, Freeing } from '../core/owned.js';
+import { byIds, everyPage } from '../core/pages.js';
 import { type JobFilter, noFilter, type Store, type StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { belongingsOf, ownedBy } from './belongings.js';
@@ -66,8 +67,9 @@ export function artifactsOn({ store, system, place }: ArtifactParts, freeing: Fr
   const find = async (filter: Partial<JobFilter>): Promise<StoredJob | undefined> => {
     const asked = { ...noFilter, types: [artifactType], states: ['pending' as const], ...filter };
     // Newest first; of one name there may be an unconfirmed one, and one that is about to go.
-    const { jobs } = await store.find({ filter: asked, cursor: null, limit: 100 });
-    return jobs.find((record) => readArtifact(record, system.now()) !== null);
+    for await (const record of everyPage(store, asked, 100))
+      if (readArtifact(record, system.now()) !== null) return record;
+    return undefined;
   };
   const view = (record: StoredJob | undefined): Artifact | null => (record ? readArtifact(record, system.now()) : null);
 
@@ -94,10 +96,10 @@ export function artifactsOn({ store, system, place }: ArtifactParts, freeing: Fr
       return verified(id, told(id, place.blobs.read(id)), artifact);
     },
     async remove(id) {
-      const filter = { ...noFilter, ids: [checkId(id, 'The id of the artifact')], types: [artifactType] };
-      const { jobs } = await store.find({ filter, cursor: null, limit: 1 });
-      if (jobs.length === 0) return false;
-      const { freed, failed } = await freeing.endThings(jobs);
+      const records = await byIds(store, [checkId(id, 'The id of the artifact')]);
+      const artifacts = records.filter(({ type }) => type === artifactType);
+      if (artifacts.length === 0) return false;
+      const { freed, failed } = await freeing.endThings(artifacts);
       for (const error of failed.values()) throw error;
       return freed.length > 0;
     },

@@ -1,6 +1,7 @@
 /** Ends what jobs own: the bytes, then the record. Each failure is one thing's own, and is told. */
 import { LastoutError } from '../core/errors.js';
 import { type Finalizer, type Freed, type Freeing, isHeld } from '../core/owned.js';
+import { byIds, everyPage, moveEvery } from '../core/pages.js';
 import { noFilter, type Store, type StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
@@ -40,8 +41,7 @@ export function freeingOn(store: Store, system: System, finalizer: Finalizer): F
     },
     async endThings(records) {
       const answer = answers();
-      const owners = new Map<string, StoredJob>();
-      for (const owner of await byIds(store, namesOf(records))) owners.set(owner.id, owner);
+      const owners = await ownersOf(store, records);
       await atOnce(thingsAtOnce, records, async (record) => {
         const owner = owners.get(record.ownedBy ?? '');
         const stays = [record, owner].some((job) => job && isHeld(job, system.now()));
@@ -88,24 +88,20 @@ export function isOthers(error: LastoutError): boolean {
   return error.code === 'UNKNOWN_OPTION';
 }
 
-export async function byIds(store: Store, ids: readonly string[]): Promise<readonly StoredJob[]> {
-  if (ids.length === 0) return [];
-  return (await store.find({ filter: { ...noFilter, ids }, cursor: null, limit: ids.length })).jobs;
-}
-
-function namesOf(records: readonly StoredJob[]): string[] {
-  return [...new Set(records.flatMap(({ ownedBy }) => ownedBy ?? []))];
+/** Whoever is not among them is gone. */
+export async function ownersOf(store: Store, records: readonly StoredJob[]): Promise<ReadonlyMap<string, StoredJob>> {
+  const owners = await byIds(
+    store,
+    records.flatMap(({ ownedBy }) => ownedBy ?? []),
+  );
+  return new Map(owners.map((owner) => [owner.id, owner]));
 }
 
 async function ownedBy(store: Store, id: string): Promise<StoredJob[]> {
   const filter = { ...noFilter, ownedBy: id, states: ['pending' as const, 'processing' as const] };
   const records: StoredJob[] = [];
-  for (let cursor: string | null = null; ; ) {
-    const page: Awaited<ReturnType<Store['find']>> = await store.find({ filter, cursor, limit: pageLimit });
-    records.push(...page.jobs);
-    if (page.next === null) return records;
-    cursor = page.next;
-  }
+  for await (const record of everyPage(store, filter, pageLimit)) records.push(record);
+  return records;
 }
 
 /** One that stayed; a record that is gone already is fine. */
@@ -113,7 +109,7 @@ async function removeRecords(store: Store, ids: readonly string[]): Promise<stri
   for (let at = 0; at < ids.length; at += pageLimit) {
     const filter = { ...noFilter, ids: ids.slice(at, at + pageLimit) };
     const move = { kind: 'remove', force: false } as const;
-    const { items } = await store.move({ filter, move, dryRun: false, cursor: null, limit: pageLimit });
+    const items = await moveEvery(store, { filter, move, dryRun: false, limit: pageLimit });
     const left = items.find(({ outcome }) => outcome !== 'removed');
     if (left) return left.id;
   }

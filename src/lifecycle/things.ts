@@ -1,10 +1,11 @@
 /** The part of a cleanup that the store cannot do: what jobs own ends, and what lost its record too. */
 import type { Logger } from '../core/job.js';
 import { type Finalizer, type Freeing, isHeld } from '../core/owned.js';
+import { byIds } from '../core/pages.js';
 import { noFilter, type Store, type StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
-import { byIds, isOthers } from './freeing.js';
+import { isOthers, ownersOf } from './freeing.js';
 
 /** A file without a record may be one whose record this process cannot see yet, or no longer: it is left alone so long. */
 const orphanAgeMs = 3_600_000;
@@ -83,9 +84,7 @@ export function thingsOn(parts: {
 
   async function endDue(ids: readonly string[]): Promise<Ended> {
     const records = (await byIds(store, ids)).filter(({ type }) => finalizer.types.has(type));
-    const owners = new Map<string, StoredJob>();
-    for (const owner of await byIds(store, [...new Set(records.map(({ ownedBy }) => ownedBy!))]))
-      owners.set(owner.id, owner);
+    const owners = await ownersOf(store, records);
     const isInUse = (record: StoredJob): boolean => finalizer.isInUse(record, owners.get(record.ownedBy!));
     const { freed, held, failed } = await freeing.endThings(records.filter((record) => !isInUse(record)));
     for (const id of freed) failedBefore.delete(id);
@@ -116,7 +115,11 @@ export function thingsOn(parts: {
 
   /** An answer of the store confirms that there is no record; without one, nothing is touched. */
   async function endUnrecorded(batch: readonly Thing[], ended: Ended): Promise<void> {
-    const known = new Set((await byIds(store, [...new Set(batch.map(({ id }) => id))])).map(({ id }) => id));
+    const records = await byIds(
+      store,
+      batch.map(({ id }) => id),
+    );
+    const known = new Set(records.map(({ id }) => id));
     for (const thing of batch) {
       if (known.has(thing.id)) continue;
       try {

@@ -16,8 +16,9 @@ import { toJob } from '../core/job-view.js';
 import { checkId } from '../core/names.js';
 import { checkPriority, readWhen } from '../core/options.js';
 import type { Freeing } from '../core/owned.js';
+import { byIds } from '../core/pages.js';
 import type { CleanupPolicy } from '../core/policy.js';
-import { type JobFilter, type Move, type MoveOutcome, type Store, noFilter } from '../core/store.js';
+import type { JobFilter, Move, MoveOutcome, Store } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { storable } from '../core/thrown.js';
 import { refuseUnknown } from '../core/unknown-option.js';
@@ -54,7 +55,7 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
     options: Act | undefined,
     move: Move,
   ): Promise<Acted<O>> {
-    refuseUnknown(options, ['reason', 'force', 'dryRun', 'cursor'], `The options of ${verb}`);
+    checkOptions(options, verb);
     const asked = readWhich(which, verb);
     const filter: JobFilter = asked.ids === null && asked.states === null ? { ...asked, states: acting } : asked;
     const { items, next } = await store.move({
@@ -69,7 +70,7 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
 
   /** Retrying twice would make two jobs, so it is read whether the new ones are there. */
   async function retriedAs(newIds: readonly string[], look: () => Promise<Retried>): Promise<Retried | null> {
-    const { jobs } = await store.find({ filter: { ...noFilter, ids: newIds }, cursor: null, limit: itemsMax });
+    const jobs = await byIds(store, newIds);
     if (jobs.length === 0) return null;
     const items = jobs.map(({ id, retryOf }) => ({ id: retryOf!, outcome: 'retried' as const, newId: id }));
     // The jobs that were retried stay as they ended, so looking at them again says where the page ended.
@@ -92,6 +93,7 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
 
   return {
     cancel(which: Which, options?: Act): Promise<Acted<'cancelled' | 'requested' | `already:${FinishedState}`>> {
+      checkOptions(options, 'cancel');
       const reason = storable(options?.reason ?? 'Cancelled', reasonBytesMax);
       return act(which, 'cancel', ['pending', 'processing'], options, {
         kind: 'cancel',
@@ -106,6 +108,7 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
       );
     },
     async remove(which: Which, options?: Act): Promise<Removed> {
+      checkOptions(options, 'remove');
       const move = { kind: 'remove', force: options?.force ?? false } as const;
       const send = (): Promise<Acted<Removed['items'][number]['outcome'] | 'owing'>> =>
         act(which, 'remove', states, options, move);
@@ -134,8 +137,8 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
       return act(which, 'reschedule', ['pending'], undefined, { kind: 'reschedule', when, priority });
     },
     async get(id: string): Promise<Job | null> {
-      const { jobs } = await store.find({ filter: { ...noFilter, ids: [checkId(id)] }, cursor: null, limit: 1 });
-      return jobs[0] ? toJob(jobs[0], cleanup) : null;
+      const [job] = await byIds(store, [checkId(id)]);
+      return job ? toJob(job, cleanup) : null;
     },
     async find(filter: Filter & { limit?: number; cursor?: string } = {}): Promise<Page<Job>> {
       const asked = readFilter(filter, ['limit', 'cursor']);
@@ -172,6 +175,13 @@ async function all<O extends string>(
     if (next === null) return n;
     cursor = next;
   }
+}
+
+function checkOptions(options: Act | undefined, verb: string): void {
+  refuseUnknown(options, ['reason', 'force', 'dryRun', 'cursor'], `The options of ${verb}`);
+  const reason: unknown = options?.reason;
+  if (reason === undefined || typeof reason === 'string') return;
+  throw new LastoutError('INVALID_INPUT', `The reason of ${verb} is ${show(reason)}; give a text, or leave it out.`);
 }
 
 function checkReason(reason: unknown): string {

@@ -5,7 +5,8 @@
 import { isUnknown, tellsNothing } from '../core/deadlines.js';
 import { LastoutError } from '../core/errors.js';
 import type { Logger } from '../core/job.js';
-import { type Inserted, type NewJob, noFilter, type Store } from '../core/store.js';
+import { byIds } from '../core/pages.js';
+import type { Inserted, NewJob, Store } from '../core/store.js';
 
 /** The answer to a job that was not refused. */
 export type Accepted = Exclude<Inserted, { readonly outcome: 'refused' }>;
@@ -123,8 +124,10 @@ async function insertAgain(store: Store, { jobs, atomic }: Batch, error: unknown
 }
 
 async function insertAfterAll(store: Store, jobs: readonly NewJob[], atomic: boolean): Promise<readonly Inserted[]> {
-  const ids = jobs.map(({ id }) => id);
-  const { jobs: found } = await store.find({ filter: { ...noFilter, ids }, cursor: null, limit: ids.length });
+  const found = await byIds(
+    store,
+    jobs.map(({ id }) => id),
+  );
   const arrived = new Set(found.map(({ id }) => id));
   const isOurs = ({ id, idGiven }: NewJob): boolean => !idGiven && arrived.has(id);
   if (jobs.every(isOurs)) return jobs.map(({ id }) => ({ id, outcome: 'created' }));

@@ -2,7 +2,8 @@
  * Jobs by id for many who wait: what is asked in one turn, or while an answer is under way, is asked together. So a
  * thousand waiters that one event wakes are one read, and never more than one read at a time.
  */
-import { noFilter, type Store, type StoredJob } from '../core/store.js';
+import { byIds } from '../core/pages.js';
+import type { Store, StoredJob } from '../core/store.js';
 
 /** Their inputs and results come with them. */
 const idsMax = 100;
@@ -20,9 +21,11 @@ export function lookUpsOn(store: Store): (id: string) => Promise<StoredJob | nul
   async function askNext(): Promise<void> {
     const askers = line.slice(0, idsMax);
     line = line.slice(idsMax);
-    const ids = [...new Set(askers.map(({ id }) => id))];
     try {
-      const { jobs } = await store.find({ filter: { ...noFilter, ids }, cursor: null, limit: ids.length });
+      const jobs = await byIds(
+        store,
+        askers.map(({ id }) => id),
+      );
       const found = new Map(jobs.map((job) => [job.id, job]));
       for (const { id, answered } of askers) answered(found.get(id) ?? null);
     } catch (error) {

@@ -1,6 +1,7 @@
 /** Removing by hand. What a job owns goes first, so this may take more than one step; each of them can be repeated. */
 import { systemQueue } from '../core/names.js';
 import type { Freeing } from '../core/owned.js';
+import { moveEvery } from '../core/pages.js';
 import { type JobFilter, type Move, noFilter, type Store, type StoredJob } from '../core/store.js';
 import type { Act, Acted } from './acts.js';
 import { readWhich, type Which } from './filter.js';
@@ -46,8 +47,7 @@ export async function removeWithAllTheyOwn(
   async function removeIds(ids: readonly string[]): Promise<Acted<Answer>['items']> {
     if (ids.length === 0) return [];
     const filter = { ...noFilter, ids };
-    const { items } = await store.move({ filter, move, dryRun, cursor: null, limit: itemsMax });
-    return items as Acted<Answer>['items'];
+    return (await moveEvery(store, { filter, move, dryRun, limit: itemsMax })) as Acted<Answer>['items'];
   }
 
   /** Records of things, where somebody names them: the thing ends first. */

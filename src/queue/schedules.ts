@@ -6,8 +6,9 @@ import { isUnknown } from '../core/deadlines.js';
 import { LastoutError } from '../core/errors.js';
 import type { JobOptions, Logger } from '../core/job.js';
 import { checkName, systemQueue } from '../core/names.js';
+import { everyPage, moveEvery } from '../core/pages.js';
 import { defaults } from '../core/policy.js';
-import { type Inserted, type NewJob, noFilter, type Store, type StoredJob } from '../core/store.js';
+import { type Inserted, type JobFilter, type NewJob, noFilter, type Store, type StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { acceptedOrThrow } from './gather.js';
 import type { JobMaker } from './new-job.js';
@@ -43,6 +44,7 @@ export interface Schedules {
   stop(): Promise<void>;
 }
 
+const liveSchedules: JobFilter = { ...noFilter, types: [scheduleType], states: ['pending', 'processing'] };
 const pageSize = 200;
 /** Others may change the same schedule at the same time; the last one wins. */
 const triesMax = 20;
@@ -60,8 +62,8 @@ export function schedulesOn(parts: ScheduleParts): Schedules {
   const ticker = createTicker(parts);
 
   async function liveOne(name: string): Promise<StoredJob | undefined> {
-    const filter = { ...noFilter, types: [scheduleType], key: name, states: ['pending', 'processing'] as const };
-    return (await store.find({ filter, cursor: null, limit: 1 })).jobs[0];
+    for await (const job of everyPage(store, { ...liveSchedules, key: name }, 1)) return job;
+    return undefined;
   }
 
   /** Due at once: whoever claims it plans by the clock of the store, and leaves it as it is if it was ours that is off. */
@@ -106,22 +108,18 @@ export function schedulesOn(parts: ScheduleParts): Schedules {
     async unschedule(name) {
       checkName(name, 'The name of a schedule');
       ticker.forget(name);
-      const filter = { ...noFilter, types: [scheduleType], key: name, states: ['pending', 'processing'] as const };
+      const filter = { ...liveSchedules, key: name };
       const move = { kind: 'remove', force: true } as const;
-      const { items } = await store.move({ filter, move, dryRun: false, cursor: null, limit: pageSize });
+      const items = await moveEvery(store, { filter, move, dryRun: false, limit: pageSize });
       return items.some(({ outcome }) => outcome === 'removed');
     },
     async schedules() {
       const paused = await store.tally(lookOnly);
       const isPaused = paused.queues.some((queue) => queue.queue === systemQueue && queue.paused);
       const byName = new Map<string, Schedule>();
-      const filter = { ...noFilter, types: [scheduleType], states: ['pending', 'processing'] as const };
-      for (let cursor: string | null = null, more = true; more; more = cursor !== null) {
-        const page: Awaited<ReturnType<Store['find']>> = await store.find({ filter, cursor, limit: pageSize });
-        // Newest first: beside a successor, one that still runs is about to go.
-        for (const job of page.jobs) if (!byName.has(job.key!)) byName.set(job.key!, viewOf(job, isPaused));
-        cursor = page.next;
-      }
+      // Newest first: beside a successor, one that still runs is about to go.
+      for await (const job of everyPage(store, liveSchedules, pageSize))
+        if (!byName.has(job.key!)) byName.set(job.key!, viewOf(job, isPaused));
       return [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
     },
     tend: ticker.tend,

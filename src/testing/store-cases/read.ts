@@ -17,6 +17,14 @@ export const readCases = [
     await insert({ id: 'a' }, { id: 'b' }, { id: 'c' });
     assert.deepEqual(await find({ ids: ['a', 'c', 'nobody', 'a'] }), ['c', 'a']);
   }),
+  storeCase('find: by ids, each once, over as many pages as large jobs take', async ({ store, insert, find }) => {
+    const ids = Array.from({ length: 100 }, (_, i) => `large-${i}`);
+    const input = JSON.stringify('x'.repeat(240_000));
+    for (let at = 0; at < ids.length; at += 20) await insert(...ids.slice(at, at + 20).map((id) => ({ id, input })));
+    assert.deepEqual(await find({ ids }), ids.toReversed());
+    const { jobs } = await store.find({ filter: filterOf({ ids }), cursor: null, limit: 10 });
+    assert.equal(jobs.length, 10, 'a page of large jobs is more than one of them');
+  }),
   storeCase('find: no ids find nothing', async ({ add, find }) => {
     await add();
     assert.deepEqual(await find({ ids: [] }), []);
@@ -71,6 +79,21 @@ export const readCases = [
     await insert({ id: 'a', key: 'k' }, { id: 'b', key: 'K' }, { id: 'c' });
     assert.deepEqual(await find({ key: 'k' }), ['a']);
   }),
+  storeCase(
+    'find: by type and key, live ones at once, however many others have the key',
+    async ({ store, insert, find }) => {
+      await insert({ id: 'one', type: 'sms', key: 'k' }, { id: 'other', type: 'sms', key: 'K' });
+      for (let batch = 0; batch < 11; batch++) await insert(...Array.from({ length: 1_000 }, () => ({ key: 'k' })));
+      const filter = { types: ['sms'], key: 'k', states: ['pending', 'processing'] } as const;
+      const found = async () =>
+        (await store.find({ filter: filterOf(filter), cursor: null, limit: 1 })).jobs.map(({ id }) => id);
+      assert.deepEqual([await found(), await find(filter, 1)], [['one'], ['one']]);
+      await claim(store, { types: ['sms'] });
+      assert.deepEqual([await found(), await find({ ...filter, states: ['pending'] })], [['one'], []]);
+      await insert({ id: 'two', type: 'sms', key: 'k' }, { id: 'three', type: 'fax', key: 'k' });
+      assert.deepEqual(await find({ ...filter, types: ['sms', 'fax', 'sms', 'none'] }, 2), ['three', 'two', 'one']);
+    },
+  ),
   storeCase('find: by source', async ({ insert, find }) => {
     await insert({ id: 'a', source: 'api' }, { id: 'b', source: 'cron' });
     assert.deepEqual(await find({ source: 'cron' }), ['b']);

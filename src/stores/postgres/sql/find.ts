@@ -75,6 +75,11 @@ begin
   elsif f.owned_by is not null then
     return query select b.seq from ${s}.jobs b where b.owned_by between f.owned_by and f.owned_by and b.seq < p_below
       order by b.owned_by desc, b.seq desc limit p_limit;
+  elsif f.key is not null and cardinality(f.types) <= 32 and f.states <@ array['pending', 'processing'] then
+    return query select x.seq from (select distinct t.type from unnest(f.types) t(type)) t cross join lateral (
+        select b.seq from ${s}.jobs b where b.type between t.type and t.type and b.key between f.key and f.key
+          and b.over is null and b.seq < p_below order by b.type desc, b.key desc, b.seq desc limit p_limit
+      ) x order by x.seq desc limit p_limit;
   elsif f.key is not null then
     return query select b.seq from ${s}.jobs b where b.key between f.key and f.key and b.seq < p_below
       order by b.key desc, b.seq desc limit p_limit;

@@ -4,7 +4,7 @@
  */
 export const audit = String.raw`
 local below, limit, mostAttention = tonumber(arg()), tonumber(arg()), 100
-local LOOKED_BYTES, LISTED_MAX = 8000000, 10000
+local LISTED_MAX = 10000
 local kinds, order, listedSoFar = {}, {}, 0
 local function kindOf(name)
   local kind = kinds[name]
@@ -68,9 +68,9 @@ if below == 0 then addTotals() end
 local newest = (tonumber(call('HGET', COUNTERS, 'seq')) or 0) + 1
 local from = below > 0 and min(below, newest) or newest
 local following = rowsFrom(byChunks(call('SMEMBERS', TYPES), from, true, true), inOrder(from))
-local examined, attention, row, last = 0, 0, following(), nil
-while row and examined < limit and attention < mostAttention and (examined == 0 or looked.bytes <= LOOKED_BYTES) do
-  attention, examined, last = attention + look(row), examined + 1, row.seq
+local examined, attention, bytes, row, last = 0, 0, 0, following(), nil
+while row and examined < limit and attention < mostAttention and bytes <= LOOKED_BYTES do
+  attention, examined, bytes, last = attention + look(row), examined + 1, bytes + row.bytes, row.seq
   row = following()
 end
 return { row and last and whole(last) or false, order }

@@ -102,10 +102,12 @@ local function otherRow(id, text)
 end
 function rows.decode(id, text, fate)
   local row = byte(text, 1) == 80 and plainRow(id, text) or otherRow(id, text)
+  row.bytes = #text
   if not fate then return row end
   if byte(fate, 1) == 61 then
     row.plain, row.swift = nil, tonumber(sub(fate, 2))
     finished.recall(row)
+    row.bytes = row.bytes + #(row.result or '')
   else
     row.held, row.isAhead = sub(fate, 14), sub(fate, 13, 13) == '~'
   end

@@ -1,19 +1,23 @@
 /** Find: which jobs, newest first. Looks at a bounded number of rows and bytes: a page may be short and have a next one. */
 export const scan = String.raw`
-local PAGE = 100
+local PAGE, LOOKED_ROWS, LOOKED_BYTES = 100, 2000, 8000000
+-- Rows that are loaded in one go: what comes with the last one that fits is not much more than fits.
+local SLICE = 10
 
 -- Rows by pages of ids, as long as they are asked for. The function gives the ids that follow, newest
 -- first; nil: no more.
-local looked = { bytes = 0 }
 local function rowsFrom(following, accept)
-  local page, at = {}, 0
+  local page, at, ready = {}, 0, 0
   return function()
     while true do
       at = at + 1
       if at > #page then
-        page, at = following(), 1
+        page, at, ready = following(), 1, 0
         if not page then return nil end
-        looked.bytes = looked.bytes + tables.load(page)
+      end
+      if at > ready then
+        ready = min(#page, ready + SLICE)
+        tables.load({ unpack(page, at, ready) })
       end
       local row = page[at] and tables.stored(page[at])
       if row and accept(row) then return row end
@@ -80,20 +84,25 @@ end
 `;
 
 export const find = String.raw`
--- Of these ids and sets, all at once: they are few, or bounded.
+-- Of these ids, which are few, or bounded. Their order is known when all were looked at; of large ones not all are kept
+-- until their turn comes.
 local function listed(found, below)
-  local list, seen = {}, {}
-  looked.bytes = looked.bytes + tables.load(found)
-  for _, id in ipairs(found) do
+  local list, seen, bytes = {}, {}, 0
+  for i, id in ipairs(found) do
+    if (i - 1) % SLICE == 0 then tables.load({ unpack(found, i, min(#found, i + SLICE - 1)) }) end
     local row = not seen[id] and tables.stored(id)
     seen[id] = true
-    if row and row.seq < below then list[#list + 1] = row end
+    if row then
+      if row.seq < below then list[#list + 1] = { row.seq, id } end
+      bytes = bytes + row.bytes
+      if bytes > LOOKED_BYTES then tables.forget(id) end
+    end
   end
-  table.sort(list, function(a, b) return a.seq > b.seq end)
+  table.sort(list, function(a, b) return a[1] > b[1] end)
   local at = 0
   return function()
     at = at + 1
-    return list[at]
+    return list[at] and tables.stored(list[at][2])
   end
 end
 local function bySets(keys, below)
@@ -114,7 +123,7 @@ local function bySets(keys, below)
   end
   return rowsFrom(fill, inOrder(below))
 end
-local FEW = 5000
+local FEW, TYPES_MAX = 5000, 32
 -- Live rows that read as processing, and as expired: few, and found without looking at the others.
 local function fewOf(wanted)
   local ids = {}
@@ -154,8 +163,14 @@ local function candidates(filter, below)
   if filter.ids then return listed(filter.ids, below) end
   if filter.ownedBy then return bySets({ byOwner(filter.ownedBy) }, below) end
   if filter.subject then return bySets({ bySubject(filter.subject) }, below) end
-  if filter.key then return bySets({ byKey(filter.key) }, below) end
-  local wanted = filter.states and setOf(filter.states)
+  local wanted = filter.stateSet
+  if filter.key then
+    local sets = {}
+    local live = wanted and not (wanted.completed or wanted.failed or wanted.cancelled or wanted.expired)
+    if not live or not filter.types or #filter.types > TYPES_MAX then return bySets({ byKey(filter.key) }, below) end
+    for i, kind in ipairs(filter.types) do sets[i] = liveByKey(kind, filter.key) end
+    return bySets(sets, below)
+  end
   if wanted and not wanted.pending and not wanted.completed then
     local few, sets = fewOf(wanted), {}
     for _, state in ipairs({ 'failed', 'cancelled', 'expired' }) do
@@ -181,7 +196,6 @@ local function passes(row, filter)
   return not filter.stateSet or filter.stateSet[view.stateOf(row)] == true
 end
 
-local LOOKED_ROWS, LOOKED_BYTES = 2000, 8000000
 local function filterArg()
   local filter = cjson.decode(arg())
   filter.ids, filter.states, filter.types, filter.queues = listArg(), listArg(), listArg(), listArg()
@@ -197,7 +211,7 @@ local function filterArg()
 end
 -- filter.cursor: only rows with a lower seq. Returns rows, and where the next page goes on.
 local function search(filter)
-  local found, examined = {}, 0
+  local found, examined, bytes = {}, 0, 0
   local below = filter.cursor or 9007199254740991
   local newest = (tonumber(call('HGET', COUNTERS, 'seq')) or 0) + 1
   local last = below
@@ -206,8 +220,8 @@ local function search(filter)
       if #found == filter.limit then return found, whole(last) end
       found[#found + 1] = row
     end
-    last, examined = row.seq, examined + 1
-    if examined >= LOOKED_ROWS or looked.bytes > LOOKED_BYTES then return found, whole(last) end
+    last, examined, bytes = row.seq, examined + 1, bytes + row.bytes
+    if examined >= LOOKED_ROWS or bytes > LOOKED_BYTES then return found, whole(last) end
   end
   return found, nil
 end

@@ -31,26 +31,24 @@ function tables.owing(list)
   return owing
 end
 
--- Reads what is not read yet; how many bytes that were.
+-- Reads what is not read yet.
 function tables.load(ids)
-  local missing, bytes = {}, 0
+  local missing = {}
   for _, id in ipairs(ids) do
     if loaded[id] == nil then
       missing[#missing + 1] = id
       loaded[id] = false
     end
   end
-  if #missing == 0 then return 0 end
+  if #missing == 0 then return end
   local rowTexts, fates = many(JOB, missing), many(FATE, missing)
   for i, id in ipairs(missing) do
     local text = rowTexts[i]
-    if text then
-      loaded[id] = rows.decode(id, text, fates[i])
-      bytes = bytes + #text
-    end
+    if text then loaded[id] = rows.decode(id, text, fates[i]) end
   end
-  return bytes
 end
+-- For one that was only looked at: it is read again if it is asked for again.
+function tables.forget(id) loaded[id] = nil end
 -- Live or finished; nil: there is none.
 function tables.stored(id)
   local row = loaded[id]
