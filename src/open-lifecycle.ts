@@ -40,7 +40,7 @@ export function lifecycleOn(parts: Parts, alsoTend: () => Promise<void>): Lifecy
   const things = thingsOn({ ...parts, finalizer, freeing });
   return {
     artifacts: artifactsOn(parts, freeing),
-    belongingsOf: belongingsOn(parts),
+    belongingsOf: belongingsOn(parts, freeing),
     freeing,
     sweeper: createSweeper({ ...parts, things, by: system.id() }, alsoTend),
     close: async () => place?.temp.close(),

@@ -25,10 +25,10 @@ export interface ArtifactParts {
   readonly place: Place | null;
 }
 
-export function belongingsOn({ place, ...parts }: ArtifactParts): BelongingsOf {
+export function belongingsOn({ place, ...parts }: ArtifactParts, freeing: Freeing): BelongingsOf {
   if (!place) return () => nowhere;
   const quota = quotaOf(place.blobs, place);
-  return (asker: Asker) => belongingsOf({ ...parts, ...place, quota }, asker);
+  return (asker: Asker) => belongingsOf({ ...parts, ...place, quota, freeing }, asker);
 }
 
 const nowhere: Belongings = {

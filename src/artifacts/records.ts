@@ -7,7 +7,7 @@ import { LastoutError } from '../core/errors.js';
 import { byteLength } from '../core/json.js';
 import { checkName, systemQueue } from '../core/names.js';
 import { policyText } from '../core/options.js';
-import type { Asker } from '../core/owned.js';
+import { type Asker, goneMemo } from '../core/owned.js';
 import { checkKeep } from '../core/policy.js';
 import { farAway, type NewJob, type StoredJob } from '../core/store.js';
 import { refuseUnknown } from '../core/unknown-option.js';
@@ -111,20 +111,26 @@ function ownedJob(id: string, asker: Asker, type: string): NewJob {
   };
 }
 
-export function memoOf({ bytes, digest }: BlobInfo): string {
-  return JSON.stringify({ bytes, digest });
+/** What a confirmed artifact is; `lastsMs` from its `createdAt`: a due date may be put off, its ttl is not. */
+interface ArtifactMemo extends BlobInfo {
+  readonly lastsMs: number | null;
 }
 
-/** Null: its bytes were never confirmed, or its ttl is over. */
+export function memoOf({ bytes, digest }: BlobInfo, lastsMs: number | null): string {
+  return JSON.stringify({ bytes, digest, lastsMs } satisfies ArtifactMemo);
+}
+
+/** Null: its bytes were never confirmed, or they are on their way out, or its ttl is over. */
 export function readArtifact(record: StoredJob, now: number): Artifact | null {
   const { id, input, memo, ownedBy, createdAt, dueAt, state } = record;
   if (record.type !== artifactType || state !== 'pending' || memo === null || ownedBy === null) return null;
   const why = whyUnreadable(memo) ?? whyUnreadable(input);
   if (why !== null) throw new LastoutError('UNSERIALIZABLE', `Artifact ${id} cannot be read: ${why}`);
-  const expiresAt = dueAt === null || dueAt >= farAway ? null : dueAt;
-  if (expiresAt !== null && expiresAt <= now) return null;
+  if (memo === goneMemo) return null;
+  const { bytes, digest, lastsMs } = JSON.parse(memo) as ArtifactMemo;
+  const ends = Math.min(dueAt ?? farAway, lastsMs === null ? farAway : createdAt + lastsMs);
+  if (ends <= now) return null;
   const { name, kind, contentType, shortLink } = JSON.parse(input) as ArtifactFields;
-  const { bytes, digest } = JSON.parse(memo) as BlobInfo;
   return {
     id,
     jobId: ownedBy,
@@ -135,6 +141,6 @@ export function readArtifact(record: StoredJob, now: number): Artifact | null {
     digest,
     shortLink,
     createdAt: new Date(createdAt),
-    expiresAt: expiresAt === null ? null : new Date(expiresAt),
+    expiresAt: ends >= farAway ? null : new Date(ends),
   };
 }

@@ -55,6 +55,9 @@ export interface Freed {
   readonly failed: ReadonlyMap<string, LastoutError>;
 }
 
+/** The memo of a record whose thing is about to go, or has gone. */
+export const goneMemo = 'null';
+
 /** A hold that is over no longer counts, whether or not the store has lifted it. */
 export function isHeld({ heldUntil }: StoredJob, now: number): boolean {
   return heldUntil !== null && heldUntil > now;
