@@ -12,7 +12,7 @@ import { type MoveOutcome, type Move, type NewJob, noFilter, type Store, type St
 import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
 import { chunksOf, metered } from './chunks.js';
-import type { quotaOf } from './quota.js';
+import type { Allowance, quotaOf } from './quota.js';
 import {
   type ArtifactFields,
   artifactJob,
@@ -41,13 +41,17 @@ interface Kept {
   readonly isHeld: boolean;
 }
 
+type KeptByName = Map<string, readonly Kept[]>;
+
 const artifactsMax = 1_000;
 const foldersMax = 100;
 
 export function belongingsOf(making: Making, asker: Asker): Belongings {
   const { store, system, logger, blobs, temp, quota, freeing } = making;
   /** Only this attempt adds to what its job owns, so it is looked up once. */
-  let kept: Promise<Map<string, Kept[]>> | null = null;
+  let kept: Promise<KeptByName> | null = null;
+  /** Names that are put for the first time. */
+  let coming = 0;
   /** Puts of one name go one after the other: the last one stays. */
   const lines = new Map<string, Promise<unknown>>();
   const folders: string[] = [];
@@ -71,22 +75,36 @@ export function belongingsOf(making: Making, asker: Asker): Belongings {
     });
     const all = await kept;
     const older = all.get(fields.name) ?? [];
-    if (older.length === 0 && all.size >= artifactsMax)
+    const news = older.length === 0 ? 1 : 0;
+    if (news > 0 && all.size + coming >= artifactsMax)
       throw new LastoutError('ARTIFACT_QUOTA', `Job ${asker.id} has ${artifactsMax} artifacts already.`);
+    coming += news;
+    const id = await make(fields, chunks, all).finally(() => {
+      coming -= news;
+    });
+    await replaced(all, fields.name, older);
+    return stored(id);
+  }
+
+  /** Its id. What it takes is reserved until `all` has it, or until it is undone. */
+  async function make(fields: ArtifactFields, chunks: AsyncIterable<Uint8Array>, all: KeptByName): Promise<string> {
+    const { name, ttlMs } = fields;
     const id = system.id();
     const began = system.now();
     await intend(artifactJob(id, asker, fields));
-    let info: BlobInfo;
+    let allowance: Allowance | null = null;
     try {
-      info = await write(id, chunks, sizeWithout(all, fields.name));
-      await confirm(id, info, fields.ttlMs, began);
+      allowance = await quota.allow(asker.id, () => sizeWithout(all, name));
+      const info = await write(id, chunks, allowance);
+      await confirm(id, info, ttlMs, began);
+      all.set(name, [{ id, bytes: info.bytes, isHeld: false }, ...(all.get(name) ?? [])]);
+      allowance.done('kept');
+      return id;
     } catch (error) {
       await undo(id, () => blobs.delete(id));
+      allowance?.done('undone');
       throw error;
     }
-    all.set(fields.name, [{ id, bytes: info.bytes, isHeld: false }, ...older]);
-    await replaced(all, fields.name, older);
-    return stored(id);
   }
 
   /** An id that the library made may be sent twice: the second time it answers `existing`. */
@@ -96,18 +114,13 @@ export function belongingsOf(making: Making, asker: Asker): Belongings {
     if (answer?.outcome === 'refused') throw new LastoutError(answer.code, answer.message, answer.details);
   }
 
-  async function write(id: string, chunks: AsyncIterable<Uint8Array>, has: number): Promise<BlobInfo> {
-    const allowance = await quota.allow(asker.id, has);
-    try {
-      const given = metered(chunks, allowance.take);
-      const written = await blobs.put(id, given.chunks, { maxBytes: allowance.maxBytes, signal: lost });
-      const { bytes, digest } = given.total();
-      if (written.bytes === bytes && written.digest === digest) return { bytes, digest };
-      const message = `${bytes} bytes were given for artifact ${id}, but others were stored; they were removed again.`;
-      throw new LastoutError('DIGEST_MISMATCH', message, { id });
-    } finally {
-      allowance.done();
-    }
+  async function write(id: string, chunks: AsyncIterable<Uint8Array>, allowance: Allowance): Promise<BlobInfo> {
+    const given = metered(chunks, allowance.take);
+    const written = await blobs.put(id, given.chunks, { maxBytes: allowance.maxBytes, signal: lost });
+    const { bytes, digest } = given.total();
+    if (written.bytes === bytes && written.digest === digest) return { bytes, digest };
+    const message = `${bytes} bytes were given for artifact ${id}, but others were stored; they were removed again.`;
+    throw new LastoutError('DIGEST_MISMATCH', message, { id });
   }
 
   async function confirm(id: string, info: BlobInfo, ttlMs: number | null, began: number): Promise<void> {
@@ -128,7 +141,7 @@ export function belongingsOf(making: Making, asker: Asker): Belongings {
   }
 
   /** What had the name before goes, unless it is held. If it cannot go now, the next sweep takes it. */
-  async function replaced(all: Map<string, Kept[]>, name: string, older: readonly Kept[]): Promise<void> {
+  async function replaced(all: KeptByName, name: string, older: readonly Kept[]): Promise<void> {
     if (older.length === 0) return;
     try {
       const { freed, held, failed } = await twice(() => endAll(older.map(({ id }) => id)));
@@ -197,8 +210,8 @@ function lossOf({ signal }: Asker): AbortSignal {
   return lost.signal;
 }
 
-async function keptBy({ store }: Making, jobId: string): Promise<Map<string, Kept[]>> {
-  const kept = new Map<string, Kept[]>();
+async function keptBy({ store }: Making, jobId: string): Promise<KeptByName> {
+  const kept: KeptByName = new Map();
   for await (const record of ownedBy(store, jobId, artifactType)) {
     const artifact = readArtifact(record, Number.NEGATIVE_INFINITY);
     if (!artifact) continue;
@@ -219,7 +232,7 @@ export async function* ownedBy(store: Store, jobId: string, type: string): Async
   }
 }
 
-function sizeWithout(all: ReadonlyMap<string, readonly Kept[]>, name: string): number {
+function sizeWithout(all: KeptByName, name: string): number {
   let sum = 0;
   for (const [other, list] of all) for (const { bytes, isHeld } of list) if (other !== name || isHeld) sum += bytes;
   return sum;
