@@ -102,6 +102,48 @@ describe('a removal that breaks off', () => {
   });
 });
 
+describe('acts that are not for artifacts', () => {
+  type Acts = (
+    queue: Queue,
+    ...ids: string[]
+  ) => Promise<{
+    readonly matched: number;
+    readonly items: readonly { readonly id: string; readonly outcome: string }[];
+  }>;
+  const acts: { readonly [name: string]: Acts } = {
+    'cancel by id': (queue, id) => queue.cancel(id),
+    'cancel by force': (queue, id) => queue.cancel(id, { force: true }),
+    'cancel by queue': (queue) => queue.cancel({ queue: 'lastout' }),
+    'cancel by type': (queue) => queue.cancel({ type: ['lastout.artifact', 'waits'] }),
+    'cancel by ids': (queue, ...id) => queue.cancel({ id }),
+    'retry by id': (queue, id) => queue.retry(id),
+    'retry by queue': (queue) => queue.retry({ queue: 'lastout', state: 'pending' }),
+    'reschedule by id': (queue, id) => queue.reschedule(id, { delay: 0 }),
+    'reschedule by queues': (queue) => queue.reschedule({ queue: ['lastout', 'default'] }, { delay: 0 }),
+  };
+
+  eachStore((on) => {
+    it.each(Object.entries(acts))(
+      '%s leaves an artifact as it is, and does what it says to others',
+      async (name, act) => {
+        const { queue } = await byHand(on);
+        const job = await completes(queue, async ({ artifact }) => void (await artifact.put('a', 'bytes')));
+        const found = (await queue.artifacts.get(job, 'a'))!;
+        const { id: other } = await queue.enqueue(defineJob<any, any>('waits', {}), null, { delay: '1h' });
+        const { items, matched } = await act(queue, found.id, other);
+        const others = /types?$|ids$|queues$/.test(name) ? [other] : [];
+        expect(items.map(({ id }) => id)).toEqual(others);
+        expect(matched).toBe(others.length);
+        for (const { outcome } of items) expect(outcome).toBe(name.startsWith('cancel') ? 'cancelled' : 'moved');
+        expect(await queue.artifacts.get(job, 'a')).toEqual(found);
+        await queue.sweep();
+        expect(await readText(queue, found.id)).toBe('bytes');
+        expect((await queue.audit()).clean).toBe(true);
+      },
+    );
+  });
+});
+
 describe('a ttl that is over', () => {
   eachStore((on) => {
     it('stays over, however long a hold keeps the artifact', async () => {
