@@ -19,6 +19,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { fileBlobs } from '../src/artifacts/files.js';
+import { folderOf } from '../src/artifacts/folder.js';
 import { defineJob, open } from '../src/index.js';
 import { openPlace } from '../src/open-lifecycle.js';
 import { createSystem } from '../src/system.js';
@@ -172,6 +173,26 @@ describe('blobs in files', () => {
     expect(readFileSync(target, 'utf8')).toBe('precious');
   });
 
+  it('the folder of a namespace is its own on every file system, and inside the one that was given', () => {
+    const namespaces = [
+      'a',
+      'A',
+      'a.',
+      'a.b',
+      'a..b',
+      'A.b',
+      'con',
+      'x'.repeat(128),
+      'X'.repeat(128),
+      'ns-a',
+      'a_',
+      'a-',
+    ];
+    const folders = namespaces.map((namespace) => relative('base', folderOf('base', namespace)));
+    expect(new Set(folders.map((folder) => folder.toLowerCase())).size).toBe(namespaces.length);
+    for (const folder of folders) expect(folder).toMatch(/^nsx?-[0-9a-z](?:[0-9a-z._-]{0,126}[0-9a-z_-])?$/);
+  });
+
   it('a folder that cannot be made is told when the queue is opened', async () => {
     const file = join(temporaryFolder(), 'file');
     writeFileSync(file, '');
@@ -192,7 +213,7 @@ describe('artifacts in files', () => {
         writeFileSync(join(folder, 'scratch'), 'x');
         kept.push(folder, ...filesIn(dir));
       });
-      expect(kept[0]!.startsWith(join(dir, 'temp'))).toBe(true);
+      expect(kept[0]!.startsWith(join(dir, 'ns-lastout', 'temp'))).toBe(true);
       expect(kept).toHaveLength(4);
       expect(existsSync(kept[0]!)).toBe(false);
       expect(await readText(queue, (await queue.artifacts.get(job, 'section-1'))!.id)).toBe('# One');
@@ -206,9 +227,9 @@ describe('artifacts in files', () => {
       const dir = temporaryFolder();
       const { queue, clock } = await byHand(on, { artifacts: { dir } });
       const job = await completes(queue, async ({ artifact }) => void (await artifact.put('a', 'kept')));
-      const orphan = join(dir, 'blobs', 'k', 'j', id);
-      const folder = join(dir, 'temp', id);
-      mkdirSync(join(dir, 'blobs', 'k', 'j'), { recursive: true });
+      const orphan = join(dir, 'ns-lastout', 'blobs', 'k', 'j', id);
+      const folder = join(dir, 'ns-lastout', 'temp', id);
+      mkdirSync(join(dir, 'ns-lastout', 'blobs', 'k', 'j'), { recursive: true });
       mkdirSync(folder, { recursive: true });
       writeFileSync(orphan, 'left behind');
       writeFileSync(join(folder, 'scratch'), 'left behind');
@@ -222,6 +243,19 @@ describe('artifacts in files', () => {
       expect(await readText(queue, (await queue.artifacts.get(job, 'a'))!.id)).toBe('kept');
     });
 
+    it('namespaces that share a folder leave the files of each other alone', async () => {
+      const dir = temporaryFolder();
+      const url = await on.url();
+      const one = await byHand(on, { artifacts: { dir }, namespace: 'one' }, url);
+      const job = await completes(one.queue, async ({ artifact }) => void (await artifact.put('a', 'precious')));
+      for (const namespace of ['other', 'o.ne', 'blobs']) {
+        const other = await byHand(on, { artifacts: { dir }, namespace }, url);
+        other.clock.at = one.clock.at = t0 + 2 * hour;
+        expect((await other.queue.sweep()).removedBy).not.toHaveProperty('file');
+      }
+      expect(await readText(one.queue, (await one.queue.artifacts.get(job, 'a'))!.id)).toBe('precious');
+    });
+
     it.each([
       ['truncated', (path: string) => truncateSync(path, 2)],
       ['changed in one bit', (path: string) => writeFileSync(path, 'bxtes')],
@@ -230,7 +264,7 @@ describe('artifacts in files', () => {
       const { queue } = await byHand(on, { artifacts: { dir } });
       const job = await completes(queue, async ({ artifact }) => void (await artifact.put('a', 'bytes')));
       const { id: artifact } = (await queue.artifacts.get(job, 'a'))!;
-      harm(join(dir, 'blobs', artifact[19]!, artifact[18]!, artifact));
+      harm(join(dir, 'ns-lastout', 'blobs', artifact[19]!, artifact[18]!, artifact));
       await expectCode('ARTIFACT_CORRUPT', async () => readText(queue, artifact));
     });
   });
@@ -271,7 +305,7 @@ describe('temporary folders', () => {
         await queue.wait(job);
         for (const folder of folders) expect(existsSync(folder)).toBe(false);
         expect(await things(queue)).toEqual([]);
-        expect(readdirSync(join(dir, 'temp'))).toEqual([]);
+        expect(readdirSync(join(dir, 'ns-lastout', 'temp'))).toEqual([]);
       },
     );
 
@@ -340,6 +374,7 @@ describe('temporary folders', () => {
       { in: 'memory', maxBytes: undefined, maxBytesPerJob: undefined },
       null,
       createSystem(),
+      'lastout',
     ))!;
     const outside = temporaryFolder();
     mkdirSync(join(outside, id));

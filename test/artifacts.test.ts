@@ -1,6 +1,7 @@
 // Artifacts: what a job leaves on purpose is whole, checked, bounded, found by name and link, and goes before its job.
 import { createHash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { BlobStore } from '../src/core/blobs.js';
 import { type Artifact, type ArtifactBody, type Context, defineJob, LastoutError, open } from '../src/index.js';
@@ -455,7 +456,8 @@ describe('the bounds of artifacts', () => {
     expect(artifact!.name).toBe(name);
     const files = readdirSync(dir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
     expect(files.map((file) => file.name)).toEqual([artifact!.id]);
-    expect(readdirSync(dir).sort()).toEqual(['blobs']);
+    expect(readdirSync(dir)).toEqual(['ns-lastout']);
+    expect(readdirSync(join(dir, 'ns-lastout'))).toEqual(['blobs']);
   });
 
   it.each([
