@@ -36,7 +36,7 @@ interface Parts {
 
 export function lifecycleOn(parts: Parts, alsoTend: () => Promise<void>): Lifecycle {
   const { store, system, place } = parts;
-  const finalizer = finalizerOf(place);
+  const finalizer = finalizerOf(place, system);
   const freeing = freeingOn(store, system, finalizer);
   const things = thingsOn({ ...parts, finalizer, freeing });
   return {

@@ -20,7 +20,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { fileBlobs } from '../src/artifacts/files.js';
 import { folderOf } from '../src/artifacts/folder.js';
-import { defineJob, open } from '../src/index.js';
+import { defineJob, open, type Queue } from '../src/index.js';
 import { openPlace } from '../src/open-lifecycle.js';
 import { createSystem } from '../src/system.js';
 import { byHand, completes, day, hour, idsIn, readText, runJob, t0, textOf, things } from './lifecycle-support.js';
@@ -351,22 +351,87 @@ describe('temporary folders', () => {
     expect(existsSync(join(folder, '..'))).toBe(false);
   });
 
-  it('what a killed process left in a folder of its own goes with the record, by whoever sweeps next', async () => {
-    const file = `sqlite:${join(temporaryFolder(), 'jobs.db')}`;
+  /** The system's folder for temporary files stands for the machine. */
+  async function onMachine<T>(tmp: string, work: () => Promise<T>): Promise<T> {
+    const usual = process.env.TMPDIR;
+    process.env.TMPDIR = tmp;
+    try {
+      return await work();
+    } finally {
+      if (usual === undefined) delete process.env.TMPDIR;
+      else process.env.TMPDIR = usual;
+    }
+  }
+
+  /** The two folders that it left. */
+  async function killedOn(tmp: string, file: string): Promise<string[]> {
     const program = fileURLToPath(new URL('./temp-child.ts', import.meta.url));
-    const child = spawn(process.execPath, ['--import', 'tsx', program, file], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const env = { ...process.env, TMPDIR: tmp };
+    const child = spawn(process.execPath, ['--import', 'tsx', program, file], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env,
+    });
     const [line] = (await once(createInterface(child.stdout), 'line')) as [string];
     child.kill('SIGKILL');
     await once(child, 'exit');
     const folders = line.split(' ');
     for (const folder of folders) expect(existsSync(folder)).toBe(true);
-    const clock = { now: () => new Date(Date.now() + 2 * hour) };
-    const queue = closedAfterwards(await open(file, { artifacts: 'memory', clock }));
-    expect(await things(queue)).toHaveLength(2);
+    return folders;
+  }
+
+  /** A queue on that machine, so long after now. */
+  async function queueOn(tmp: string, file: string, laterMs: number): Promise<Queue> {
+    const clock = { now: () => new Date(Date.now() + laterMs) };
+    const queue = closedAfterwards(await onMachine(tmp, () => open(file, { artifacts: 'memory', clock })));
+    await queue.stopPeriodicCleanup();
+    return queue;
+  }
+
+  it('what a killed process left in a folder of its own goes with the record, by whoever sweeps next', async () => {
+    const file = `sqlite:${join(temporaryFolder(), 'jobs.db')}`;
+    const folders = await killedOn(tmpdir(), file);
+    const queue = await queueOn(tmpdir(), file, 2 * hour);
     await queue.sweep();
     expect(await things(queue)).toEqual([]);
     for (const folder of folders) expect(existsSync(folder)).toBe(false);
     expect(existsSync(join(folders[0]!, '..'))).toBe(false);
+  });
+
+  it('what it left on another machine is left to that one, and so is its job', async () => {
+    const file = `sqlite:${join(temporaryFolder(), 'jobs.db')}`;
+    const [here, there] = [temporaryFolder(), temporaryFolder()];
+    const folders = await killedOn(there, file);
+    const other = await queueOn(here, file, 2 * hour);
+    const records = await things(other);
+    const [job] = (await other.find({ type: 'scratch' })).items;
+    await other.sweep();
+    expect(await other.remove(job!.id)).toMatchObject({ items: [{ outcome: 'held' }] });
+    expect(await things(other)).toEqual(records);
+    const back = await queueOn(there, file, 4 * hour);
+    await back.sweep();
+    expect(await things(back)).toEqual([]);
+    for (const folder of folders) expect(existsSync(folder)).toBe(false);
+    expect(await other.remove(job!.id)).toMatchObject({ items: [{ outcome: 'removed' }] });
+  });
+
+  it('a machine that does not come back within a week is waited for no longer', async () => {
+    const file = `sqlite:${join(temporaryFolder(), 'jobs.db')}`;
+    await killedOn(temporaryFolder(), file);
+    const queue = await queueOn(temporaryFolder(), file, 7 * day + hour);
+    await queue.sweep();
+    expect(await things(queue)).toEqual([]);
+  });
+
+  it('a root that could not be made is made when the next one asks', async () => {
+    const tmp = join(temporaryFolder(), 'later');
+    const queue = closedAfterwards(await onMachine(tmp, () => open('memory:')));
+    await completes(queue, async ({ tempDir }) => {
+      await expect(tempDir()).rejects.toThrow('ENOENT');
+      mkdirSync(tmp);
+      expect(existsSync(await tempDir())).toBe(true);
+    });
+    await queue.close();
+    expect(readdirSync(tmp)).toEqual([]);
   });
 
   it('a record that names some other place removes nothing', async () => {

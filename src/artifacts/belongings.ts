@@ -178,7 +178,7 @@ export function belongingsOf(making: Making, asker: Asker): Belongings {
     if (folders.length >= foldersMax)
       throw new LastoutError('ARTIFACT_QUOTA', `This attempt has ${foldersMax} temporary folders already.`);
     const id = system.id();
-    await intend(tempJob(id, asker, temp.within));
+    await intend(tempJob(id, asker, temp));
     folders.push(id);
     try {
       return await temp.make(id);

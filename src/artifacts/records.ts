@@ -1,6 +1,6 @@
 /** An artifact or a temporary folder as a job: what its record holds, and how it is read. */
 import type { Artifact, ArtifactOptions } from '../core/artifact.js';
-import type { BlobInfo } from '../core/blobs.js';
+import type { BlobInfo, TempFolders } from '../core/blobs.js';
 import { whyUnreadable } from '../core/coded.js';
 import { show, toMs, yearMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
@@ -18,6 +18,7 @@ export const tempType = 'lastout.temp';
 /** A thing whose making was never confirmed is due to go after so long. */
 export const intentMs = 3_600_000;
 
+const machineMs = 7 * 86_400_000;
 const nameBytesMax = 255;
 const contentTypeMax = 255;
 
@@ -78,13 +79,22 @@ export function subjectOf(shortLink: string): string {
 }
 
 /** Its key says under which claim it was made: as long as that lives, it is in use. */
-export function tempJob(id: string, asker: Asker, within: string | null): NewJob {
-  return { ...ownedJob(id, asker, tempType), key: String(asker.epoch), input: JSON.stringify(within) };
+export function tempJob(id: string, asker: Asker, { within, host }: TempPlace): NewJob {
+  return { ...ownedJob(id, asker, tempType), key: String(asker.epoch), input: JSON.stringify({ within, host }) };
 }
 
+type TempPlace = Pick<TempFolders, 'within' | 'host'>;
+
 /** Where the process that made a temporary folder has made it, see TempFolders. */
-export function placeOf({ input }: StoredJob): string | null {
-  return whyUnreadable(input) === null ? (JSON.parse(input) as string | null) : null;
+export function placeOf({ input }: StoredJob): TempPlace {
+  return whyUnreadable(input) === null ? (JSON.parse(input) as TempPlace) : { within: null, host: '' };
+}
+
+/** A folder that only its own machine can remove. After a week it is taken for lost with its machine. */
+export function isElsewhere(record: StoredJob, { host }: TempPlace, now: number): boolean {
+  if (record.type !== tempType || now - record.createdAt >= machineMs) return false;
+  const place = placeOf(record);
+  return place.within !== null && place.host !== host;
 }
 
 function ownedJob(id: string, asker: Asker, type: string): NewJob {

@@ -14,7 +14,7 @@ export function freeingOn(store: Store, system: System, finalizer: Finalizer): F
   async function endAll(records: readonly StoredJob[], width: number): Promise<ReadonlyMap<string, LastoutError>> {
     const failed = new Map<string, LastoutError>();
     const ended: string[] = [];
-    await sendOff(records.filter(({ type }) => finalizer.types.has(type)));
+    await sendOff(records.filter((record) => whyOthers(finalizer, record) === null));
     await atOnce(width, records, async (record) => {
       const failure = await endThing(finalizer, record);
       if (failure) failed.set(record.id, failure);
@@ -81,10 +81,9 @@ function answers() {
 
 async function endThing(finalizer: Finalizer, record: StoredJob): Promise<LastoutError | null> {
   const { id, type } = record;
-  if (!finalizer.types.has(type)) {
-    const message = `${type} ${id} is ended by another process: this one was not opened with a place for it`;
-    return new LastoutError('UNKNOWN_OPTION', message, { type, id });
-  }
+  const why = whyOthers(finalizer, record);
+  if (why !== null)
+    return new LastoutError('UNKNOWN_OPTION', `${type} ${id} is ended by another process: ${why}`, { type, id });
   try {
     await finalizer.end(record);
     return null;
@@ -92,6 +91,12 @@ async function endThing(finalizer: Finalizer, record: StoredJob): Promise<Lastou
     const { message } = describeThrown(error);
     return new LastoutError('STORE_UNAVAILABLE', `artifact could not be deleted: ${message}`, { type, id }, error);
   }
+}
+
+/** Null: this process can end it. */
+function whyOthers({ types, isElsewhere }: Finalizer, record: StoredJob): string | null {
+  if (!types.has(record.type)) return 'this one was not opened with a place for it';
+  return isElsewhere(record) ? 'it is on another machine' : null;
 }
 
 /** True: nobody failed, but this process has no way to end it. */

@@ -86,10 +86,11 @@ export function thingsOn(parts: {
     const owners = new Map<string, StoredJob>();
     for (const owner of await byIds(store, [...new Set(records.map(({ ownedBy }) => ownedBy!))]))
       owners.set(owner.id, owner);
-    const isInUse = (record: StoredJob): boolean => finalizer.isInUse(record, owners.get(record.ownedBy!));
-    const { freed, held, failed } = await freeing.endThings(records.filter((record) => !isInUse(record)));
+    const waits = (record: StoredJob): boolean =>
+      finalizer.isElsewhere(record) || finalizer.isInUse(record, owners.get(record.ownedBy!));
+    const { freed, held, failed } = await freeing.endThings(records.filter((record) => !waits(record)));
     for (const id of freed) failedBefore.delete(id);
-    for (const id of [...held, ...records.filter(isInUse).map((record) => record.id)]) await postpone(id, postponeMs);
+    for (const id of [...held, ...records.filter(waits).map((record) => record.id)]) await postpone(id, postponeMs);
     for (const [id, error] of failed) {
       tell(id, error);
       await postpone(id, waitMs(id));
