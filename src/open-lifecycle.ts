@@ -1,6 +1,7 @@
 /** Wires what ends things: artifacts, the freeing of jobs, the sweeper; and what tells about it. */
 import { artifactsOn, belongingsOn, finalizerOf, type Place } from './artifacts/index.js';
 import { fileBlobs } from './artifacts/files.js';
+import { folderOf } from './artifacts/folder.js';
 import { memoryBlobs } from './artifacts/memory.js';
 import { defaultLimits } from './artifacts/quota.js';
 import { tempFolders } from './artifacts/temp.js';
@@ -35,12 +36,12 @@ interface Parts {
 
 export function lifecycleOn(parts: Parts, alsoTend: () => Promise<void>): Lifecycle {
   const { store, system, place } = parts;
-  const finalizer = finalizerOf(place);
+  const finalizer = finalizerOf(place, system);
   const freeing = freeingOn(store, system, finalizer);
   const things = thingsOn({ ...parts, finalizer, freeing });
   return {
     artifacts: artifactsOn(parts, freeing),
-    belongingsOf: belongingsOn(parts),
+    belongingsOf: belongingsOn(parts, freeing),
     freeing,
     sweeper: createSweeper({ ...parts, things, by: system.id() }, alsoTend),
     close: async () => place?.temp.close(),
@@ -54,21 +55,22 @@ export async function openPlace(
   settings: ArtifactSettings | null,
   where: unknown,
   system: System,
+  namespace: string,
 ): Promise<Place | null> {
   if (!settings) return null;
   const { maxBytes, maxBytesPerJob } = settings;
   const limits = settings.in === 'memory' ? defaultLimits.memory : defaultLimits.files;
-  const dir = settings.in !== 'memory' && 'dir' in settings.in ? settings.in.dir : null;
+  const dir = settings.in !== 'memory' && 'dir' in settings.in ? folderOf(settings.in.dir, namespace) : null;
   return {
-    blobs: await blobsOf(settings.in, where, system),
+    blobs: dir === null ? blobsOf(settings.in, where, system) : await fileBlobs(dir, system),
     temp: tempFolders(dir, system),
     maxBytes: maxBytes ?? limits.maxBytes,
     maxBytesPerJob: maxBytesPerJob ?? Math.min(limits.maxBytesPerJob, maxBytes ?? limits.maxBytes),
   };
 }
 
-async function blobsOf(place: ArtifactSettings['in'], where: unknown, system: System): Promise<BlobStore> {
-  if (place !== 'memory') return 'dir' in place ? fileBlobs(place.dir, system) : place.blobs;
+function blobsOf(place: ArtifactSettings['in'], where: unknown, system: System): BlobStore {
+  if (place !== 'memory' && 'blobs' in place) return place.blobs;
   const shared = typeof where === 'object' && where !== null ? sharedBlobs.get(where) : undefined;
   const blobs = shared ?? memoryBlobs(system);
   if (typeof where === 'object' && where !== null) sharedBlobs.set(where, blobs);

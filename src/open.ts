@@ -48,7 +48,7 @@ export async function open(where: string | StoreFactory, options: OpenOptions = 
   const inMemory = typeof where === 'string' ? where.startsWith('memory:') : where?.engine === 'memory';
   const { book, logger, namespace, codec, artifacts, cleanup, limits } = readOpenOptions(options, inMemory);
   const system = createSystem(options.clock);
-  const place = await openPlace(artifacts, where, system);
+  const place = await openPlace(artifacts, where, system, namespace);
   const context = { system, namespace, maxStoredJobs: cleanup.maxStoredJobs, limits };
   const opened = await system.hold(openStore(where, context));
   const timed = withDeadlines(opened, system);

@@ -4,6 +4,7 @@
  */
 import { expect } from 'vitest';
 import { memoryBlobs } from '../src/artifacts/memory.js';
+import { readArtifact } from '../src/artifacts/records.js';
 import type { BlobStore } from '../src/core/blobs.js';
 import {
   type Moved,
@@ -94,35 +95,38 @@ export async function inWorld(engine: EngineName, play: (world: World) => Promis
   // The folders that a dead process leaves in the system's place for them.
   const usual = process.env.TMPDIR;
   process.env.TMPDIR = temporaryFolder();
-  await withStore(engine, async (connect) => {
-    const clock = handClock();
-    const blobs = memoryBlobs({ now: () => clock.at });
-    const [observer, shared] = [await connect().open(contextFor(clock)), await connect().open(contextFor(clock))];
-    const wires: Wire[] = [];
-    const happened: Happened[] = [];
-    const world: World = {
-      clock,
-      blobs,
-      observer,
-      happened,
-      whilePutting: async () => undefined,
-      async start(wire, cleanup = { maxStoredJobs: Number.POSITIVE_INFINITY }) {
-        wires.push(wire);
-        const artifacts = { blobs: blobsThrough(world, wire) };
-        const queue = await open(storeThrough(shared, world, wire), { cleanup, clock, artifacts });
-        await queue.stopPeriodicCleanup();
-        return queue;
-      },
-    };
-    try {
-      await play(world);
-    } finally {
-      for (const wire of wires) wire.cut();
-      for (const store of [observer, shared]) await store.close();
-    }
-  });
-  if (usual === undefined) delete process.env.TMPDIR;
-  else process.env.TMPDIR = usual;
+  try {
+    await withStore(engine, async (connect) => {
+      const clock = handClock();
+      const blobs = memoryBlobs({ now: () => clock.at });
+      const [observer, shared] = [await connect().open(contextFor(clock)), await connect().open(contextFor(clock))];
+      const wires: Wire[] = [];
+      const happened: Happened[] = [];
+      const world: World = {
+        clock,
+        blobs,
+        observer,
+        happened,
+        whilePutting: async () => undefined,
+        async start(wire, cleanup = { maxStoredJobs: Number.POSITIVE_INFINITY }) {
+          wires.push(wire);
+          const artifacts = { blobs: blobsThrough(world, wire) };
+          const queue = await open(storeThrough(shared, world, wire), { cleanup, clock, artifacts });
+          await queue.stopPeriodicCleanup();
+          return queue;
+        },
+      };
+      try {
+        await play(world);
+      } finally {
+        for (const wire of wires) wire.cut();
+        for (const store of [observer, shared]) await store.close();
+      }
+    });
+  } finally {
+    if (usual === undefined) delete process.env.TMPDIR;
+    else process.env.TMPDIR = usual;
+  }
 }
 
 function storeThrough(store: Store, { happened }: World, wire: Wire): StoreFactory {
@@ -192,13 +196,16 @@ export async function finish(
   await worker.stop();
 }
 
-/** No job without what it owns: each live record has its owner, and no bytes are without a record. */
-export async function judge({ observer, blobs }: World): Promise<void> {
+/** No job without what it owns: each live record has its owner, what is shown its bytes, and no bytes are without a record. */
+export async function judge({ observer, blobs, clock }: World): Promise<void> {
   const rows = await allRows(observer);
   const ids = new Set(rows.map(({ id }) => id));
   for (const { id, type, ownedBy } of rows)
     if (ownedBy !== null && !ids.has(ownedBy)) throw new Error(`${type} ${id} has lost its owner ${ownedBy}`);
-  for (const id of await idsIn(blobs)) if (!ids.has(id)) throw new Error(`The bytes of ${id} have lost their record`);
+  const stored = new Set(await idsIn(blobs));
+  for (const row of rows)
+    if (readArtifact(row, clock.at) && !stored.has(row.id)) throw new Error(`Artifact ${row.id} has lost its bytes`);
+  for (const id of stored) if (!ids.has(id)) throw new Error(`The bytes of ${id} have lost their record`);
 }
 
 /** Nothing is left of job `id`, and it went in order: the bytes of each artifact, its record, and last of all the job. */

@@ -19,7 +19,8 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { fileBlobs } from '../src/artifacts/files.js';
-import { defineJob, open } from '../src/index.js';
+import { folderOf } from '../src/artifacts/folder.js';
+import { defineJob, open, type Queue } from '../src/index.js';
 import { openPlace } from '../src/open-lifecycle.js';
 import { createSystem } from '../src/system.js';
 import { byHand, completes, day, hour, idsIn, readText, runJob, t0, textOf, things } from './lifecycle-support.js';
@@ -172,6 +173,26 @@ describe('blobs in files', () => {
     expect(readFileSync(target, 'utf8')).toBe('precious');
   });
 
+  it('the folder of a namespace is its own on every file system, and inside the one that was given', () => {
+    const namespaces = [
+      'a',
+      'A',
+      'a.',
+      'a.b',
+      'a..b',
+      'A.b',
+      'con',
+      'x'.repeat(128),
+      'X'.repeat(128),
+      'ns-a',
+      'a_',
+      'a-',
+    ];
+    const folders = namespaces.map((namespace) => relative('base', folderOf('base', namespace)));
+    expect(new Set(folders.map((folder) => folder.toLowerCase())).size).toBe(namespaces.length);
+    for (const folder of folders) expect(folder).toMatch(/^nsx?-[0-9a-z](?:[0-9a-z._-]{0,126}[0-9a-z_-])?$/);
+  });
+
   it('a folder that cannot be made is told when the queue is opened', async () => {
     const file = join(temporaryFolder(), 'file');
     writeFileSync(file, '');
@@ -192,7 +213,7 @@ describe('artifacts in files', () => {
         writeFileSync(join(folder, 'scratch'), 'x');
         kept.push(folder, ...filesIn(dir));
       });
-      expect(kept[0]!.startsWith(join(dir, 'temp'))).toBe(true);
+      expect(kept[0]!.startsWith(join(dir, 'ns-lastout', 'temp'))).toBe(true);
       expect(kept).toHaveLength(4);
       expect(existsSync(kept[0]!)).toBe(false);
       expect(await readText(queue, (await queue.artifacts.get(job, 'section-1'))!.id)).toBe('# One');
@@ -206,9 +227,9 @@ describe('artifacts in files', () => {
       const dir = temporaryFolder();
       const { queue, clock } = await byHand(on, { artifacts: { dir } });
       const job = await completes(queue, async ({ artifact }) => void (await artifact.put('a', 'kept')));
-      const orphan = join(dir, 'blobs', 'k', 'j', id);
-      const folder = join(dir, 'temp', id);
-      mkdirSync(join(dir, 'blobs', 'k', 'j'), { recursive: true });
+      const orphan = join(dir, 'ns-lastout', 'blobs', 'k', 'j', id);
+      const folder = join(dir, 'ns-lastout', 'temp', id);
+      mkdirSync(join(dir, 'ns-lastout', 'blobs', 'k', 'j'), { recursive: true });
       mkdirSync(folder, { recursive: true });
       writeFileSync(orphan, 'left behind');
       writeFileSync(join(folder, 'scratch'), 'left behind');
@@ -222,6 +243,19 @@ describe('artifacts in files', () => {
       expect(await readText(queue, (await queue.artifacts.get(job, 'a'))!.id)).toBe('kept');
     });
 
+    it('namespaces that share a folder leave the files of each other alone', async () => {
+      const dir = temporaryFolder();
+      const url = await on.url();
+      const one = await byHand(on, { artifacts: { dir }, namespace: 'one' }, url);
+      const job = await completes(one.queue, async ({ artifact }) => void (await artifact.put('a', 'precious')));
+      for (const namespace of ['other', 'o.ne', 'blobs']) {
+        const other = await byHand(on, { artifacts: { dir }, namespace }, url);
+        other.clock.at = one.clock.at = t0 + 2 * hour;
+        expect((await other.queue.sweep()).removedBy).not.toHaveProperty('file');
+      }
+      expect(await readText(one.queue, (await one.queue.artifacts.get(job, 'a'))!.id)).toBe('precious');
+    });
+
     it.each([
       ['truncated', (path: string) => truncateSync(path, 2)],
       ['changed in one bit', (path: string) => writeFileSync(path, 'bxtes')],
@@ -230,7 +264,7 @@ describe('artifacts in files', () => {
       const { queue } = await byHand(on, { artifacts: { dir } });
       const job = await completes(queue, async ({ artifact }) => void (await artifact.put('a', 'bytes')));
       const { id: artifact } = (await queue.artifacts.get(job, 'a'))!;
-      harm(join(dir, 'blobs', artifact[19]!, artifact[18]!, artifact));
+      harm(join(dir, 'ns-lastout', 'blobs', artifact[19]!, artifact[18]!, artifact));
       await expectCode('ARTIFACT_CORRUPT', async () => readText(queue, artifact));
     });
   });
@@ -271,7 +305,7 @@ describe('temporary folders', () => {
         await queue.wait(job);
         for (const folder of folders) expect(existsSync(folder)).toBe(false);
         expect(await things(queue)).toEqual([]);
-        expect(readdirSync(join(dir, 'temp'))).toEqual([]);
+        expect(readdirSync(join(dir, 'ns-lastout', 'temp'))).toEqual([]);
       },
     );
 
@@ -317,22 +351,87 @@ describe('temporary folders', () => {
     expect(existsSync(join(folder, '..'))).toBe(false);
   });
 
-  it('what a killed process left in a folder of its own goes with the record, by whoever sweeps next', async () => {
-    const file = `sqlite:${join(temporaryFolder(), 'jobs.db')}`;
+  /** The system's folder for temporary files stands for the machine. */
+  async function onMachine<T>(tmp: string, work: () => Promise<T>): Promise<T> {
+    const usual = process.env.TMPDIR;
+    process.env.TMPDIR = tmp;
+    try {
+      return await work();
+    } finally {
+      if (usual === undefined) delete process.env.TMPDIR;
+      else process.env.TMPDIR = usual;
+    }
+  }
+
+  /** The two folders that it left. */
+  async function killedOn(tmp: string, file: string): Promise<string[]> {
     const program = fileURLToPath(new URL('./temp-child.ts', import.meta.url));
-    const child = spawn(process.execPath, ['--import', 'tsx', program, file], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const env = { ...process.env, TMPDIR: tmp };
+    const child = spawn(process.execPath, ['--import', 'tsx', program, file], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env,
+    });
     const [line] = (await once(createInterface(child.stdout), 'line')) as [string];
     child.kill('SIGKILL');
     await once(child, 'exit');
     const folders = line.split(' ');
     for (const folder of folders) expect(existsSync(folder)).toBe(true);
-    const clock = { now: () => new Date(Date.now() + 2 * hour) };
-    const queue = closedAfterwards(await open(file, { artifacts: 'memory', clock }));
-    expect(await things(queue)).toHaveLength(2);
+    return folders;
+  }
+
+  /** A queue on that machine, so long after now. */
+  async function queueOn(tmp: string, file: string, laterMs: number): Promise<Queue> {
+    const clock = { now: () => new Date(Date.now() + laterMs) };
+    const queue = closedAfterwards(await onMachine(tmp, () => open(file, { artifacts: 'memory', clock })));
+    await queue.stopPeriodicCleanup();
+    return queue;
+  }
+
+  it('what a killed process left in a folder of its own goes with the record, by whoever sweeps next', async () => {
+    const file = `sqlite:${join(temporaryFolder(), 'jobs.db')}`;
+    const folders = await killedOn(tmpdir(), file);
+    const queue = await queueOn(tmpdir(), file, 2 * hour);
     await queue.sweep();
     expect(await things(queue)).toEqual([]);
     for (const folder of folders) expect(existsSync(folder)).toBe(false);
     expect(existsSync(join(folders[0]!, '..'))).toBe(false);
+  });
+
+  it('what it left on another machine is left to that one, and so is its job', async () => {
+    const file = `sqlite:${join(temporaryFolder(), 'jobs.db')}`;
+    const [here, there] = [temporaryFolder(), temporaryFolder()];
+    const folders = await killedOn(there, file);
+    const other = await queueOn(here, file, 2 * hour);
+    const records = await things(other);
+    const [job] = (await other.find({ type: 'scratch' })).items;
+    await other.sweep();
+    expect(await other.remove(job!.id)).toMatchObject({ items: [{ outcome: 'held' }] });
+    expect(await things(other)).toEqual(records);
+    const back = await queueOn(there, file, 4 * hour);
+    await back.sweep();
+    expect(await things(back)).toEqual([]);
+    for (const folder of folders) expect(existsSync(folder)).toBe(false);
+    expect(await other.remove(job!.id)).toMatchObject({ items: [{ outcome: 'removed' }] });
+  });
+
+  it('a machine that does not come back within a week is waited for no longer', async () => {
+    const file = `sqlite:${join(temporaryFolder(), 'jobs.db')}`;
+    await killedOn(temporaryFolder(), file);
+    const queue = await queueOn(temporaryFolder(), file, 7 * day + hour);
+    await queue.sweep();
+    expect(await things(queue)).toEqual([]);
+  });
+
+  it('a root that could not be made is made when the next one asks', async () => {
+    const tmp = join(temporaryFolder(), 'later');
+    const queue = closedAfterwards(await onMachine(tmp, () => open('memory:')));
+    await completes(queue, async ({ tempDir }) => {
+      await expect(tempDir()).rejects.toThrow('ENOENT');
+      mkdirSync(tmp);
+      expect(existsSync(await tempDir())).toBe(true);
+    });
+    await queue.close();
+    expect(readdirSync(tmp)).toEqual([]);
   });
 
   it('a record that names some other place removes nothing', async () => {
@@ -340,6 +439,7 @@ describe('temporary folders', () => {
       { in: 'memory', maxBytes: undefined, maxBytesPerJob: undefined },
       null,
       createSystem(),
+      'lastout',
     ))!;
     const outside = temporaryFolder();
     mkdirSync(join(outside, id));

@@ -1,6 +1,7 @@
 // Artifacts: what a job leaves on purpose is whole, checked, bounded, found by name and link, and goes before its job.
 import { createHash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { BlobStore } from '../src/core/blobs.js';
 import { type Artifact, type ArtifactBody, type Context, defineJob, LastoutError, open } from '../src/index.js';
@@ -455,7 +456,8 @@ describe('the bounds of artifacts', () => {
     expect(artifact!.name).toBe(name);
     const files = readdirSync(dir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
     expect(files.map((file) => file.name)).toEqual([artifact!.id]);
-    expect(readdirSync(dir).sort()).toEqual(['blobs']);
+    expect(readdirSync(dir)).toEqual(['ns-lastout']);
+    expect(readdirSync(join(dir, 'ns-lastout'))).toEqual(['blobs']);
   });
 
   it.each([
@@ -531,6 +533,40 @@ describe('the bounds of artifacts', () => {
     expect((await queue.get(error))!.error).toMatchObject({ code: 'ARTIFACT_QUOTA' });
     expect(await blobs.inner.used()).toBe(8);
   });
+
+  it.each(['maxBytes', 'maxBytesPerJob'])(
+    '%s holds for puts that overlap and end one after the other',
+    async (limit) => {
+      const dir = temporaryFolder();
+      const queue = closedAfterwards(await open('memory:', { artifacts: { dir, [limit]: 1_000 } }));
+      const codes: unknown[] = [];
+      const id = await completes(queue, async ({ artifact }) => {
+        const names = ['a', 'b', 'c', 'd'];
+        const gates = names.map(() => gate());
+        const begun = names.map(() => gate());
+        async function* slow(i: number): AsyncIterable<Uint8Array> {
+          yield new Uint8Array(1);
+          begun[i]!.open();
+          await gates[i]!.opened;
+          yield new Uint8Array(499);
+          yield new Uint8Array(490);
+        }
+        const puts = names.map((name, i) => artifact.put(name, slow(i)));
+        const ended = Promise.allSettled(puts);
+        for (const { opened } of begun) await opened;
+        for (const [i, { open: goOn }] of gates.entries()) {
+          goOn();
+          await puts[i]!.then(
+            () => codes.push('ok'),
+            (error: LastoutError) => codes.push(error.code),
+          );
+        }
+        await ended;
+      });
+      expect(codes).toEqual(['ok', 'ARTIFACT_QUOTA', 'ARTIFACT_QUOTA', 'ARTIFACT_QUOTA']);
+      expect((await queue.artifacts.list(id)).map(({ bytes }) => bytes)).toEqual([990]);
+    },
+  );
 
   it('a store that keeps other bytes than it was given is found out: DIGEST_MISMATCH, and they go again', async () => {
     const watched = watchedBlobs({ at: t0, now: () => new Date(t0) });

@@ -7,13 +7,13 @@ import type { BlobInfo, BlobStore, TempFolders } from '../core/blobs.js';
 import { isUnknown } from '../core/deadlines.js';
 import { LastoutError } from '../core/errors.js';
 import type { Logger } from '../core/job.js';
-import type { Asker, Belongings } from '../core/owned.js';
+import type { Asker, Belongings, Freed, Freeing } from '../core/owned.js';
 import { byIds, everyPage } from '../core/pages.js';
 import { type MoveOutcome, type Move, type NewJob, noFilter, type Store, type StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
 import { chunksOf, metered } from './chunks.js';
-import type { quotaOf } from './quota.js';
+import type { Allowance, quotaOf } from './quota.js';
 import {
   type ArtifactFields,
   artifactJob,
@@ -31,21 +31,28 @@ export interface Making {
   readonly blobs: BlobStore;
   readonly temp: TempFolders;
   readonly quota: ReturnType<typeof quotaOf>;
+  readonly freeing: Freeing;
 }
 
 /** An artifact of this job that is in its place. */
 interface Kept {
   readonly id: string;
   readonly bytes: number;
+  /** It stays, though its name was put again. */
+  readonly isHeld: boolean;
 }
+
+type KeptByName = Map<string, readonly Kept[]>;
 
 const artifactsMax = 1_000;
 const foldersMax = 100;
 
 export function belongingsOf(making: Making, asker: Asker): Belongings {
-  const { store, system, logger, blobs, temp, quota } = making;
+  const { store, system, logger, blobs, temp, quota, freeing } = making;
   /** Only this attempt adds to what its job owns, so it is looked up once. */
-  let kept: Promise<Map<string, Kept[]>> | null = null;
+  let kept: Promise<KeptByName> | null = null;
+  /** Names that are put for the first time. */
+  let coming = 0;
   /** Puts of one name go one after the other: the last one stays. */
   const lines = new Map<string, Promise<unknown>>();
   const folders: string[] = [];
@@ -69,21 +76,36 @@ export function belongingsOf(making: Making, asker: Asker): Belongings {
     });
     const all = await kept;
     const older = all.get(fields.name) ?? [];
-    if (older.length === 0 && all.size >= artifactsMax)
+    const news = older.length === 0 ? 1 : 0;
+    if (news > 0 && all.size + coming >= artifactsMax)
       throw new LastoutError('ARTIFACT_QUOTA', `Job ${asker.id} has ${artifactsMax} artifacts already.`);
-    const id = system.id();
-    await intend(artifactJob(id, asker, fields));
-    let info: BlobInfo;
-    try {
-      info = await write(id, chunks, sizeWithout(all, fields.name));
-      await confirm(id, info, fields.ttlMs);
-    } catch (error) {
-      await undo(id, () => blobs.delete(id));
-      throw error;
-    }
-    all.set(fields.name, [{ id, bytes: info.bytes }, ...older]);
+    coming += news;
+    const id = await make(fields, chunks, all).finally(() => {
+      coming -= news;
+    });
     await replaced(all, fields.name, older);
     return stored(id);
+  }
+
+  /** Its id. What it takes is reserved until `all` has it, or until it is undone. */
+  async function make(fields: ArtifactFields, chunks: AsyncIterable<Uint8Array>, all: KeptByName): Promise<string> {
+    const { name, ttlMs } = fields;
+    const id = system.id();
+    const began = system.now();
+    await intend(artifactJob(id, asker, fields));
+    let allowance: Allowance | null = null;
+    try {
+      allowance = await quota.allow(asker.id, () => sizeWithout(all, name));
+      const info = await write(id, chunks, allowance);
+      await confirm(id, info, ttlMs, began);
+      all.set(name, [{ id, bytes: info.bytes, isHeld: false }, ...(all.get(name) ?? [])]);
+      allowance.done('kept');
+      return id;
+    } catch (error) {
+      await undo(id, () => blobs.delete(id));
+      allowance?.done('undone');
+      throw error;
+    }
   }
 
   /** An id that the library made may be sent twice: the second time it answers `existing`. */
@@ -93,26 +115,20 @@ export function belongingsOf(making: Making, asker: Asker): Belongings {
     if (answer?.outcome === 'refused') throw new LastoutError(answer.code, answer.message, answer.details);
   }
 
-  async function write(id: string, chunks: AsyncIterable<Uint8Array>, has: number): Promise<BlobInfo> {
-    const allowance = await quota.allow(asker.id, has);
-    try {
-      const given = metered(chunks, allowance.take);
-      const written = await blobs.put(id, given.chunks, { maxBytes: allowance.maxBytes, signal: lost });
-      const { bytes, digest } = given.total();
-      if (written.bytes === bytes && written.digest === digest) return { bytes, digest };
-      const message = `${bytes} bytes were given for artifact ${id}, but others were stored; they were removed again.`;
-      throw new LastoutError('DIGEST_MISMATCH', message, { id });
-    } finally {
-      allowance.done();
-    }
+  async function write(id: string, chunks: AsyncIterable<Uint8Array>, allowance: Allowance): Promise<BlobInfo> {
+    const given = metered(chunks, allowance.take);
+    const written = await blobs.put(id, given.chunks, { maxBytes: allowance.maxBytes, signal: lost });
+    const { bytes, digest } = given.total();
+    if (written.bytes === bytes && written.digest === digest) return { bytes, digest };
+    const message = `${bytes} bytes were given for artifact ${id}, but others were stored; they were removed again.`;
+    throw new LastoutError('DIGEST_MISMATCH', message, { id });
   }
 
-  async function confirm(id: string, info: BlobInfo, ttlMs: number | null): Promise<void> {
+  async function confirm(id: string, info: BlobInfo, ttlMs: number | null, began: number): Promise<void> {
     const { epoch, owner } = asker;
+    const memo = memoOf(info, ttlMs === null ? null : Math.max(0, system.now() - began) + ttlMs);
     const when = ttlMs === null ? null : { inMs: ttlMs };
-    const outcome = await twice(() =>
-      moveOne(store, id, { kind: 'confirm', memo: memoOf(info), when, under: { epoch, owner } }),
-    );
+    const outcome = await twice(() => moveOne(store, id, { kind: 'confirm', memo, when, under: { epoch, owner } }));
     if (outcome === 'confirmed') return;
     const fault = outcome === 'stale' ? 'its job is no longer held by this worker' : 'writing it took too long';
     throw new LastoutError('STALE_CLAIM', `The artifact was not kept: ${fault}.`);
@@ -125,18 +141,28 @@ export function belongingsOf(making: Making, asker: Asker): Belongings {
     throw new LastoutError('STALE_CLAIM', `The artifact was not kept: its job was removed meanwhile.`);
   }
 
-  /** What had the name before. If it cannot go now, the next sweep takes it. */
-  async function replaced(all: Map<string, Kept[]>, name: string, older: readonly Kept[]): Promise<void> {
-    for (const one of older) {
-      try {
-        await blobs.delete(one.id);
-        await twice(() => moveOne(store, one.id, { kind: 'remove', force: false }));
-        all.set(name, all.get(name)!.filter(({ id }) => id !== one.id)); // biome-ignore format: one thing
-      } catch (error) {
-        logger.warn('A replaced artifact could not be deleted; the next sweep tries again', about(one.id, error));
-        await moveOne(store, one.id, { kind: 'reschedule', when: { inMs: 0 }, priority: null }).catch(() => undefined);
-      }
+  /** What had the name before goes, unless it is held. If it cannot go now, the next sweep takes it. */
+  async function replaced(all: KeptByName, name: string, older: readonly Kept[]): Promise<void> {
+    if (older.length === 0) return;
+    try {
+      const { freed, held, failed } = await twice(() => endAll(older.map(({ id }) => id)));
+      const left = all.get(name)!.filter(({ id }) => !freed.includes(id));
+      all.set(name, left.map((one) => ({ ...one, isHeld: held.includes(one.id) }))); // biome-ignore format: one thing
+      for (const [id, error] of failed) tellLeft(id, error);
+    } catch (error) {
+      for (const { id } of older) tellLeft(id, error);
     }
+  }
+
+  async function endAll(ids: readonly string[]): Promise<Freed> {
+    const { jobs } = await store.find({ filter: { ...noFilter, ids }, cursor: null, limit: ids.length });
+    const { freed, ...others } = await freeing.endThings(jobs);
+    const gone = ids.filter((id) => !jobs.some((job) => job.id === id));
+    return { ...others, freed: [...freed, ...gone] };
+  }
+
+  function tellLeft(id: string, error: unknown): void {
+    logger.warn('A replaced artifact could not be deleted; the next sweep tries again', about(id, error));
   }
 
   /** Bytes first. What fails here is due within the hour, or goes with the job. */
@@ -153,7 +179,7 @@ export function belongingsOf(making: Making, asker: Asker): Belongings {
     if (folders.length >= foldersMax)
       throw new LastoutError('ARTIFACT_QUOTA', `This attempt has ${foldersMax} temporary folders already.`);
     const id = system.id();
-    await intend(tempJob(id, asker, temp.within));
+    await intend(tempJob(id, asker, temp));
     folders.push(id);
     try {
       return await temp.make(id);
@@ -185,13 +211,13 @@ function lossOf({ signal }: Asker): AbortSignal {
   return lost.signal;
 }
 
-async function keptBy({ store }: Making, jobId: string): Promise<Map<string, Kept[]>> {
-  const kept = new Map<string, Kept[]>();
+async function keptBy({ store }: Making, jobId: string): Promise<KeptByName> {
+  const kept: KeptByName = new Map();
   for await (const record of ownedBy(store, jobId, artifactType)) {
     const artifact = readArtifact(record, Number.NEGATIVE_INFINITY);
     if (!artifact) continue;
     const { id, name, bytes } = artifact;
-    kept.set(name, [...(kept.get(name) ?? []), { id, bytes }]);
+    kept.set(name, [...(kept.get(name) ?? []), { id, bytes, isHeld: false }]);
   }
   return kept;
 }
@@ -202,9 +228,9 @@ export function ownedBy(store: Store, jobId: string, type: string): AsyncIterabl
   return everyPage(store, filter, 200);
 }
 
-function sizeWithout(all: ReadonlyMap<string, readonly Kept[]>, name: string): number {
+function sizeWithout(all: KeptByName, name: string): number {
   let sum = 0;
-  for (const [other, list] of all) if (other !== name) for (const { bytes } of list) sum += bytes;
+  for (const [other, list] of all) for (const { bytes, isHeld } of list) if (other !== name || isHeld) sum += bytes;
   return sum;
 }
 

@@ -31,8 +31,12 @@ function blobsIn(root: string, system: System): BlobStore {
   /** A clock that tests move waits for the disk. */
   const io = <T>(work: Promise<T>): Promise<T> => system.awaiting(work);
   let counted: { bytes: number; at: number } | null = null;
-  const count = (bytes: number): void => {
+  let counting: Promise<number> | null = null;
+  /** What came since the last count began: it may not have seen it. */
+  let come = 0;
+  const note = (bytes: number): void => {
     if (counted) counted.bytes += bytes;
+    come += Math.max(0, bytes);
   };
 
   /** Two levels of 32 folders, by the last digits: the first ones are the same for all files of a time. */
@@ -78,11 +82,19 @@ function blobsIn(root: string, system: System): BlobStore {
     }
   }
 
+  async function count(at: number): Promise<number> {
+    come = 0;
+    let sum = 0;
+    for await (const { bytes } of withSizes()) sum += bytes;
+    counted = { bytes: sum + come, at };
+    return counted.bytes;
+  }
+
   async function remove(path: string): Promise<void> {
     const info = await io(lstat(path)).catch(ifMissing);
     if (!info) return;
     await io(unlink(path)).catch(ifMissing);
-    count(-info.size);
+    note(-info.size);
   }
 
   return {
@@ -97,7 +109,7 @@ function blobsIn(root: string, system: System): BlobStore {
           await io(file.close());
           await io(rename(part, path));
           await io(sync(dirname(path)));
-          count(written.bytes);
+          note(written.bytes);
           return written;
         } catch (error) {
           await io(file.close()).catch(() => undefined);
@@ -130,10 +142,10 @@ function blobsIn(root: string, system: System): BlobStore {
     async used() {
       const now = system.monotonic();
       if (counted && now - counted.at < countedForMs) return counted.bytes;
-      const fresh = { bytes: 0, at: now };
-      for await (const { bytes } of withSizes()) fresh.bytes += bytes;
-      counted = fresh;
-      return fresh.bytes;
+      counting ??= count(now).finally(() => {
+        counting = null;
+      });
+      return counting;
     },
   };
 }

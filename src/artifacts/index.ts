@@ -11,7 +11,7 @@ import type { System } from '../core/system.js';
 import { belongingsOf, ownedBy } from './belongings.js';
 import { corrupt, verified } from './chunks.js';
 import { type ArtifactLimits, quotaOf } from './quota.js';
-import { artifactType, checkArtifactName, placeOf, readArtifact, subjectOf, tempType } from './records.js';
+import { artifactType, checkArtifactName, isElsewhere, placeOf, readArtifact, subjectOf, tempType } from './records.js';
 
 /** Where the bytes are; null: `open` was given no place for them. */
 export interface Place extends ArtifactLimits {
@@ -26,10 +26,10 @@ export interface ArtifactParts {
   readonly place: Place | null;
 }
 
-export function belongingsOn({ place, ...parts }: ArtifactParts): BelongingsOf {
+export function belongingsOn({ place, ...parts }: ArtifactParts, freeing: Freeing): BelongingsOf {
   if (!place) return () => nowhere;
   const quota = quotaOf(place.blobs, place);
-  return (asker: Asker) => belongingsOf({ ...parts, ...place, quota }, asker);
+  return (asker: Asker) => belongingsOf({ ...parts, ...place, quota, freeing }, asker);
 }
 
 const nowhere: Belongings = {
@@ -44,12 +44,22 @@ function placeMissing(): LastoutError {
   return new LastoutError('UNKNOWN_OPTION', message, { option: 'artifacts' });
 }
 
-export function finalizerOf(place: Place | null): Finalizer {
-  if (!place) return { types: new Set(), end: () => Promise.reject(placeMissing()), isInUse: () => false, list: none };
+export function finalizerOf(place: Place | null, system: System): Finalizer {
+  const never = (): boolean => false;
+  if (!place)
+    return {
+      types: new Set(),
+      end: () => Promise.reject(placeMissing()),
+      isElsewhere: never,
+      isInUse: never,
+      list: none,
+    };
   const { blobs, temp } = place;
   return {
     types: new Set([artifactType, tempType]),
-    end: (record) => (record.type === tempType ? temp.delete(record.id, placeOf(record)) : blobs.delete(record.id)),
+    end: (record) =>
+      record.type === tempType ? temp.delete(record.id, placeOf(record).within) : blobs.delete(record.id),
+    isElsewhere: (record) => isElsewhere(record, temp, system.now()),
     isInUse: ({ type, key }, owner) =>
       type === tempType && owner?.state === 'processing' && String(owner.epoch) === key,
     async *list(olderThanMs) {

@@ -17,21 +17,25 @@ export interface Allowance {
   /** The most that it may have. */
   readonly maxBytes: number;
   take(bytes: number): void;
-  done(): void;
+  /** `kept`: its job has it from now on. Until then what it took counts as being on its way. */
+  done(how: 'kept' | 'undone'): void;
 }
 
 export function quotaOf(blobs: BlobStore, { maxBytes, maxBytesPerJob }: ArtifactLimits) {
   let onTheirWay = 0;
+  /** All that was ever kept here: what came after the blobs were counted is not in their sum. */
+  let landed = 0;
   const ofJob = new Map<string, number>();
 
   return {
-    /** `has`: what the job keeps besides the artifact that this one takes the place of. */
-    async allow(jobId: string, has: number): Promise<Allowance> {
+    /** `has` tells what the job keeps now, besides the artifact that this one takes the place of. */
+    async allow(jobId: string, has: () => number): Promise<Allowance> {
+      const landedBefore = landed;
       const used = await blobs.used();
       let taken = 0;
       const left = (): { total: number; job: number } => ({
-        total: maxBytes - used - onTheirWay,
-        job: maxBytesPerJob - has - (ofJob.get(jobId) ?? 0),
+        total: maxBytes - used - (landed - landedBefore) - onTheirWay,
+        job: maxBytesPerJob - has() - (ofJob.get(jobId) ?? 0),
       });
       const add = (bytes: number): void => {
         taken += bytes;
@@ -49,7 +53,10 @@ export function quotaOf(blobs: BlobStore, { maxBytes, maxBytesPerJob }: Artifact
           if (bytes > rest.total) throw exceeded('in total', maxBytes);
           add(bytes);
         },
-        done: () => add(-taken),
+        done(how) {
+          if (how === 'kept') landed += taken;
+          add(-taken);
+        },
       };
     },
   };

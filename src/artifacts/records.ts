@@ -1,13 +1,13 @@
 /** An artifact or a temporary folder as a job: what its record holds, and how it is read. */
 import type { Artifact, ArtifactOptions } from '../core/artifact.js';
-import type { BlobInfo } from '../core/blobs.js';
+import type { BlobInfo, TempFolders } from '../core/blobs.js';
 import { whyUnreadable } from '../core/coded.js';
 import { show, toMs, yearMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import { byteLength } from '../core/json.js';
 import { checkName, systemQueue } from '../core/names.js';
 import { policyText } from '../core/options.js';
-import type { Asker } from '../core/owned.js';
+import { type Asker, goneMemo } from '../core/owned.js';
 import { checkKeep } from '../core/policy.js';
 import { farAway, type NewJob, type StoredJob } from '../core/store.js';
 import { refuseUnknown } from '../core/unknown-option.js';
@@ -18,6 +18,7 @@ export const tempType = 'lastout.temp';
 /** A thing whose making was never confirmed is due to go after so long. */
 export const intentMs = 3_600_000;
 
+const machineMs = 7 * 86_400_000;
 const nameBytesMax = 255;
 const contentTypeMax = 255;
 
@@ -78,13 +79,22 @@ export function subjectOf(shortLink: string): string {
 }
 
 /** Its key says under which claim it was made: as long as that lives, it is in use. */
-export function tempJob(id: string, asker: Asker, within: string | null): NewJob {
-  return { ...ownedJob(id, asker, tempType), key: String(asker.epoch), input: JSON.stringify(within) };
+export function tempJob(id: string, asker: Asker, { within, host }: TempPlace): NewJob {
+  return { ...ownedJob(id, asker, tempType), key: String(asker.epoch), input: JSON.stringify({ within, host }) };
 }
 
+type TempPlace = Pick<TempFolders, 'within' | 'host'>;
+
 /** Where the process that made a temporary folder has made it, see TempFolders. */
-export function placeOf({ input }: StoredJob): string | null {
-  return whyUnreadable(input) === null ? (JSON.parse(input) as string | null) : null;
+export function placeOf({ input }: StoredJob): TempPlace {
+  return whyUnreadable(input) === null ? (JSON.parse(input) as TempPlace) : { within: null, host: '' };
+}
+
+/** A folder that only its own machine can remove. After a week it is taken for lost with its machine. */
+export function isElsewhere(record: StoredJob, { host }: TempPlace, now: number): boolean {
+  if (record.type !== tempType || now - record.createdAt >= machineMs) return false;
+  const place = placeOf(record);
+  return place.within !== null && place.host !== host;
 }
 
 function ownedJob(id: string, asker: Asker, type: string): NewJob {
@@ -111,20 +121,26 @@ function ownedJob(id: string, asker: Asker, type: string): NewJob {
   };
 }
 
-export function memoOf({ bytes, digest }: BlobInfo): string {
-  return JSON.stringify({ bytes, digest });
+/** What a confirmed artifact is; `lastsMs` from its `createdAt`: a due date may be put off, its ttl is not. */
+interface ArtifactMemo extends BlobInfo {
+  readonly lastsMs: number | null;
 }
 
-/** Null: its bytes were never confirmed, or its ttl is over. */
+export function memoOf({ bytes, digest }: BlobInfo, lastsMs: number | null): string {
+  return JSON.stringify({ bytes, digest, lastsMs } satisfies ArtifactMemo);
+}
+
+/** Null: its bytes were never confirmed, or they are on their way out, or its ttl is over. */
 export function readArtifact(record: StoredJob, now: number): Artifact | null {
   const { id, input, memo, ownedBy, createdAt, dueAt, state } = record;
   if (record.type !== artifactType || state !== 'pending' || memo === null || ownedBy === null) return null;
   const why = whyUnreadable(memo) ?? whyUnreadable(input);
   if (why !== null) throw new LastoutError('UNSERIALIZABLE', `Artifact ${id} cannot be read: ${why}`);
-  const expiresAt = dueAt === null || dueAt >= farAway ? null : dueAt;
-  if (expiresAt !== null && expiresAt <= now) return null;
+  if (memo === goneMemo) return null;
+  const { bytes, digest, lastsMs } = JSON.parse(memo) as ArtifactMemo;
+  const ends = Math.min(dueAt ?? farAway, lastsMs === null ? farAway : createdAt + lastsMs);
+  if (ends <= now) return null;
   const { name, kind, contentType, shortLink } = JSON.parse(input) as ArtifactFields;
-  const { bytes, digest } = JSON.parse(memo) as BlobInfo;
   return {
     id,
     jobId: ownedBy,
@@ -135,6 +151,6 @@ export function readArtifact(record: StoredJob, now: number): Artifact | null {
     digest,
     shortLink,
     createdAt: new Date(createdAt),
-    expiresAt: expiresAt === null ? null : new Date(expiresAt),
+    expiresAt: ends >= farAway ? null : new Date(ends),
   };
 }

@@ -1,6 +1,6 @@
 /** Folders for the scratch files of running jobs. */
 import { lstat, mkdir, readdir, rm, rmdir } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { TempFolders } from '../core/blobs.js';
 import { LastoutError } from '../core/errors.js';
@@ -16,15 +16,20 @@ const withinName = /^lastout-[0-9a-z]{16,20}$/;
  */
 export function tempFolders(dir: string | null, system: System): TempFolders {
   const io = <T>(work: Promise<T>): Promise<T> => system.awaiting(work);
+  const base = tmpdir();
   const within = dir === null ? `lastout-${system.id()}` : null;
-  const root = within === null ? join(resolve(dir!), 'temp') : join(tmpdir(), within);
+  const root = within === null ? join(resolve(dir!), 'temp') : join(base, within);
   const remove = (path: string): Promise<void> => io(rm(path, { recursive: true, force: true, maxRetries: 2 }));
   let own: Promise<unknown> | null = null;
   /** Not where somebody else has already made a folder of that name. */
-  const makeOwn = (): Promise<unknown> => (own ??= io(mkdir(root, { mode: 0o700 })));
+  const makeOwn = (): Promise<unknown> =>
+    (own ??= io(mkdir(root, { mode: 0o700 })).catch((error: unknown) => {
+      own = null; // the next one tries again
+      throw error;
+    }));
 
   async function removeOfOthers(id: string, place: string): Promise<void> {
-    const path = join(tmpdir(), place);
+    const path = join(base, place);
     const info = await io(lstat(path)).catch(() => null);
     if (!withinName.test(place) || !info?.isDirectory() || info.uid !== (process.getuid?.() ?? info.uid)) return;
     await remove(join(path, id));
@@ -33,6 +38,7 @@ export function tempFolders(dir: string | null, system: System): TempFolders {
 
   return {
     within,
+    host: `${hostname()} ${base}`,
     make: (id) =>
       told('The temporary folder', async () => {
         if (within !== null) await makeOwn();

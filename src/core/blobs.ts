@@ -34,6 +34,8 @@ export interface BlobStore {
 export interface TempFolders {
   /** What the record of a folder keeps, so that another process can find it. Null: it is where all look. */
   readonly within: string | null;
+  /** Kept beside it, and only compared: on which machine, and where there, this process looks. */
+  readonly host: string;
   /** The path of a new, empty folder. */
   make(id: string): Promise<string>;
   /** With all that is in it; one that is not there is fine. */

@@ -32,6 +32,8 @@ export interface Finalizer {
   readonly types: ReadonlySet<string>;
   /** Ends the thing behind a record. One that is gone already is fine; rejects where it is still there. */
   end(record: StoredJob): Promise<void>;
+  /** It is on another machine, which is waited for: here it cannot be ended. */
+  isElsewhere(record: StoredJob): boolean;
   /** A thing that is due may still be in use by the attempt that made it. */
   isInUse(record: StoredJob, owner: StoredJob | undefined): boolean;
   /** Things that are older than this and may have lost their record. */
@@ -54,6 +56,9 @@ export interface Freed {
   /** Why its things could not be ended. */
   readonly failed: ReadonlyMap<string, LastoutError>;
 }
+
+/** The memo of a record whose thing is about to go, or has gone. */
+export const goneMemo = 'null';
 
 /** A hold that is over no longer counts, whether or not the store has lifted it. */
 export function isHeld({ heldUntil }: StoredJob, now: number): boolean {

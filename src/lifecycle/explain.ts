@@ -3,7 +3,7 @@ import { readableMessage } from '../core/coded.js';
 import { LastoutError } from '../core/errors.js';
 import type { JobError, State } from '../core/job.js';
 import { checkId, systemQueue } from '../core/names.js';
-import { isHeld } from '../core/owned.js';
+import { goneMemo, isHeld } from '../core/owned.js';
 import { type CleanupPolicy, policyOf, type StoredKeep } from '../core/policy.js';
 import { farAway, type Gone, type Store, type StoredJob, type Why } from '../core/store.js';
 
@@ -90,6 +90,8 @@ function ttlText({ expiresAt }: StoredJob): string {
 function explainThing({ type, dueAt, memo }: StoredJob, owner: string): Told {
   const what = type === 'lastout.artifact' ? 'an artifact' : type === 'lastout.temp' ? 'a temporary folder' : type;
   const unfinished = type === 'lastout.artifact' && memo === null ? ', not wholly written yet,' : '';
+  if (memo === goneMemo)
+    return told(`It was ${what} of job ${owner}; what is left of it goes with the next sweep.`, dueAt);
   const when = dueAt === null || dueAt >= farAway ? '' : `, or after ${at(dueAt)}`;
   return told(`It is ${what}${unfinished} of job ${owner} and goes before it goes${when}.`, dueAt);
 }

@@ -1,8 +1,8 @@
 /** Ends what jobs own: the bytes, then the record. Each failure is one thing's own, and is told. */
 import { LastoutError } from '../core/errors.js';
-import { type Finalizer, type Freed, type Freeing, isHeld } from '../core/owned.js';
+import { type Finalizer, type Freed, type Freeing, goneMemo, isHeld } from '../core/owned.js';
 import { byIds, everyPage, moveEvery } from '../core/pages.js';
-import { noFilter, type Store, type StoredJob } from '../core/store.js';
+import { type Move, type Moved, noFilter, type Store, type StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
 import { atOnce } from './at-once.js';
@@ -11,17 +11,25 @@ const thingsAtOnce = 8;
 const pageLimit = 500;
 
 export function freeingOn(store: Store, system: System, finalizer: Finalizer): Freeing {
-  /** Ends things and removes their records; the error of the first that could not be ended, or null. */
-  async function endAll(records: readonly StoredJob[], width: number): Promise<LastoutError | null> {
+  /** Ends things and removes their records; why those that could not be ended stay, by their ids. */
+  async function endAll(records: readonly StoredJob[], width: number): Promise<ReadonlyMap<string, LastoutError>> {
+    const failed = new Map<string, LastoutError>();
     const ended: string[] = [];
-    let fault: LastoutError | null = null;
+    await sendOff(records.filter((record) => whyOthers(finalizer, record) === null));
     await atOnce(width, records, async (record) => {
       const failure = await endThing(finalizer, record);
-      if (failure) fault ??= failure;
+      if (failure) failed.set(record.id, failure);
       else ended.push(record.id);
     });
-    const left = await removeRecords(store, ended);
-    return fault ?? (left === undefined ? null : new LastoutError('JOB_NOT_FOUND', `Record ${left} could not go`));
+    for (const id of await removeRecords(store, ended))
+      failed.set(id, new LastoutError('JOB_NOT_FOUND', `Record ${id} could not go`));
+    return failed;
+  }
+
+  /** Before its bytes go, a record says so: it is shown no more, and whatever happens now, the next sweep ends it. */
+  async function sendOff(records: readonly StoredJob[]): Promise<void> {
+    const ids = records.filter(({ dueAt }) => dueAt === null || dueAt > system.now()).map(({ id }) => id);
+    await moveAll(store, ids, { kind: 'confirm', memo: goneMemo, when: { inMs: 0 }, under: null });
   }
 
   async function freeOne(id: string, width: number): Promise<'held' | LastoutError | null> {
@@ -29,7 +37,8 @@ export function freeingOn(store: Store, system: System, finalizer: Finalizer): F
     if (owner && isHeld(owner, system.now())) return 'held';
     const records = await ownedBy(store, id);
     if (records.some((record) => isHeld(record, system.now()))) return 'held';
-    return endAll(records, width);
+    const [fault] = (await endAll(records, width)).values();
+    return fault ?? null;
   }
 
   return {
@@ -42,11 +51,13 @@ export function freeingOn(store: Store, system: System, finalizer: Finalizer): F
     async endThings(records) {
       const answer = answers();
       const owners = await ownersOf(store, records);
-      await atOnce(thingsAtOnce, records, async (record) => {
-        const owner = owners.get(record.ownedBy ?? '');
-        const stays = [record, owner].some((job) => job && isHeld(job, system.now()));
-        answer.add(record.id, stays ? 'held' : await endAll([record], 1));
-      });
+      const stays = (record: StoredJob): boolean =>
+        [record, owners.get(record.ownedBy ?? '')].some((job) => job && isHeld(job, system.now()));
+      const held = new Set(records.filter(stays));
+      const going = records.filter((record) => !held.has(record));
+      const failed = await endAll(going, thingsAtOnce);
+      for (const { id } of held) answer.add(id, 'held');
+      for (const { id } of going) answer.add(id, failed.get(id) ?? null);
       return answer;
     },
   };
@@ -70,10 +81,9 @@ function answers() {
 
 async function endThing(finalizer: Finalizer, record: StoredJob): Promise<LastoutError | null> {
   const { id, type } = record;
-  if (!finalizer.types.has(type)) {
-    const message = `${type} ${id} is ended by another process: this one was not opened with a place for it`;
-    return new LastoutError('UNKNOWN_OPTION', message, { type, id });
-  }
+  const why = whyOthers(finalizer, record);
+  if (why !== null)
+    return new LastoutError('UNKNOWN_OPTION', `${type} ${id} is ended by another process: ${why}`, { type, id });
   try {
     await finalizer.end(record);
     return null;
@@ -81,6 +91,12 @@ async function endThing(finalizer: Finalizer, record: StoredJob): Promise<Lastou
     const { message } = describeThrown(error);
     return new LastoutError('STORE_UNAVAILABLE', `artifact could not be deleted: ${message}`, { type, id }, error);
   }
+}
+
+/** Null: this process can end it. */
+function whyOthers({ types, isElsewhere }: Finalizer, record: StoredJob): string | null {
+  if (!types.has(record.type)) return 'this one was not opened with a place for it';
+  return isElsewhere(record) ? 'it is on another machine' : null;
 }
 
 /** True: nobody failed, but this process has no way to end it. */
@@ -104,14 +120,17 @@ async function ownedBy(store: Store, id: string): Promise<StoredJob[]> {
   return records;
 }
 
-/** One that stayed; a record that is gone already is fine. */
-async function removeRecords(store: Store, ids: readonly string[]): Promise<string | undefined> {
+/** Those that stayed; a record that is gone already is fine. */
+async function removeRecords(store: Store, ids: readonly string[]): Promise<string[]> {
+  const items = await moveAll(store, ids, { kind: 'remove', force: false });
+  return items.filter(({ outcome }) => outcome !== 'removed').map(({ id }) => id);
+}
+
+async function moveAll(store: Store, ids: readonly string[], move: Move): Promise<Moved['items'][number][]> {
+  const items: Moved['items'][number][] = [];
   for (let at = 0; at < ids.length; at += pageLimit) {
     const filter = { ...noFilter, ids: ids.slice(at, at + pageLimit) };
-    const move = { kind: 'remove', force: false } as const;
-    const items = await moveEvery(store, { filter, move, dryRun: false, limit: pageLimit });
-    const left = items.find(({ outcome }) => outcome !== 'removed');
-    if (left) return left.id;
+    items.push(...(await moveEvery(store, { filter, move, dryRun: false, limit: pageLimit })));
   }
-  return undefined;
+  return items;
 }

@@ -85,10 +85,11 @@ export function thingsOn(parts: {
   async function endDue(ids: readonly string[]): Promise<Ended> {
     const records = (await byIds(store, ids)).filter(({ type }) => finalizer.types.has(type));
     const owners = await ownersOf(store, records);
-    const isInUse = (record: StoredJob): boolean => finalizer.isInUse(record, owners.get(record.ownedBy!));
-    const { freed, held, failed } = await freeing.endThings(records.filter((record) => !isInUse(record)));
+    const waits = (record: StoredJob): boolean =>
+      finalizer.isElsewhere(record) || finalizer.isInUse(record, owners.get(record.ownedBy!));
+    const { freed, held, failed } = await freeing.endThings(records.filter((record) => !waits(record)));
     for (const id of freed) failedBefore.delete(id);
-    for (const id of [...held, ...records.filter(isInUse).map((record) => record.id)]) await postpone(id, postponeMs);
+    for (const id of [...held, ...records.filter(waits).map((record) => record.id)]) await postpone(id, postponeMs);
     for (const [id, error] of failed) {
       tell(id, error);
       await postpone(id, waitMs(id));

@@ -16,13 +16,13 @@ import { toJob } from '../core/job-view.js';
 import { checkId } from '../core/names.js';
 import { checkPriority, readWhen } from '../core/options.js';
 import type { Freeing } from '../core/owned.js';
-import { byIds } from '../core/pages.js';
+import { byIds, moveEvery } from '../core/pages.js';
 import type { CleanupPolicy } from '../core/policy.js';
-import type { JobFilter, Move, MoveOutcome, Store } from '../core/store.js';
+import { type JobFilter, type Move, type Moved, type MoveOutcome, noFilter, type Store } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { storable } from '../core/thrown.js';
 import { refuseUnknown } from '../core/unknown-option.js';
-import { type Filter, readFilter, readWhich, type Which } from './filter.js';
+import { type Filter, isThing, mayBeThings, readFilter, readWhich, type Which } from './filter.js';
 import { type Removed, removeWithAllTheyOwn } from './remove.js';
 
 export interface Act {
@@ -41,6 +41,8 @@ export interface Acted<O extends string> {
 
 type Retried = Acted<'retried' | 'skipped' | 'not_finished'>;
 
+/** What ends or moves a record by itself would leave its bytes behind. */
+const notForThings: ReadonlySet<Move['kind']> = new Set(['cancel', 'retry', 'reschedule']);
 const itemsMax = 1_000;
 const pageMax = 200;
 const pageDefault = 50;
@@ -58,14 +60,30 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
     checkOptions(options, verb);
     const asked = readWhich(which, verb);
     const filter: JobFilter = asked.ids === null && asked.states === null ? { ...asked, states: acting } : asked;
-    const { items, next } = await store.move({
-      filter,
-      move,
-      dryRun: options?.dryRun ?? false,
-      cursor: checkCursor(options?.cursor),
-      limit: itemsMax,
-    });
+    const dryRun = options?.dryRun ?? false;
+    const cursor = checkCursor(options?.cursor);
+    const { items, next } =
+      (notForThings.has(move.kind) && mayBeThings(filter) && (await moveJobs(filter, move, dryRun, cursor))) ||
+      (await store.move({ filter, move, dryRun, cursor, limit: itemsMax }));
     return { matched: items.length, items: items as Acted<O>['items'], next };
+  }
+
+  /** Without the records of artifacts and temporary folders among them; null: there are none. */
+  async function moveJobs(
+    filter: JobFilter,
+    move: Move,
+    dryRun: boolean,
+    cursor: string | null,
+  ): Promise<Moved | null> {
+    const { jobs, next } = await store.find({ filter, cursor, limit: itemsMax });
+    const ids = jobs.filter((job) => !isThing(job)).map(({ id }) => id);
+    if (ids.length === jobs.length) return null;
+    if (ids.length === 0) return { items: [], next };
+    const request = { filter: { ...noFilter, ids }, move, dryRun, limit: itemsMax };
+    // The new ids of a retry are given out from the first on in each call, so that it is one.
+    const items =
+      move.kind === 'retry' ? (await store.move({ ...request, cursor: null })).items : await moveEvery(store, request);
+    return { items, next };
   }
 
   /** Retrying twice would make two jobs, so it is read whether the new ones are there. */

@@ -2,8 +2,8 @@
 import { show } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import { type State, states } from '../core/job.js';
-import { checkId, checkKey, checkName, checkSubject } from '../core/names.js';
-import { type JobFilter, noFilter } from '../core/store.js';
+import { checkId, checkKey, checkName, checkSubject, systemQueue } from '../core/names.js';
+import { type JobFilter, noFilter, type StoredJob } from '../core/store.js';
 import { refuseUnknown } from '../core/unknown-option.js';
 
 export interface Filter {
@@ -90,4 +90,14 @@ function instant(value: unknown, name: string): number | null {
   if (!(value instanceof Date) || Number.isNaN(value.getTime()))
     throw new LastoutError('INVALID_FILTER', `${name} is ${show(value)}; give a valid Date.`);
   return value.getTime();
+}
+
+/** Whether the records of artifacts and temporary folders may be among what it matches. */
+export function mayBeThings({ ids, queues, types }: JobFilter): boolean {
+  if (types !== null) return types.some((type) => type.startsWith('lastout.'));
+  return ids !== null || (queues?.includes(systemQueue) ?? false);
+}
+
+export function isThing({ ownedBy, queue }: StoredJob): boolean {
+  return ownedBy !== null && queue === systemQueue;
 }

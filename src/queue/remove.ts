@@ -1,10 +1,9 @@
 /** Removing by hand. What a job owns goes first, so this may take more than one step; each of them can be repeated. */
-import { systemQueue } from '../core/names.js';
 import type { Freeing } from '../core/owned.js';
 import { moveEvery } from '../core/pages.js';
-import { type JobFilter, type Move, noFilter, type Store, type StoredJob } from '../core/store.js';
+import { type Move, noFilter, type Store, type StoredJob } from '../core/store.js';
 import type { Act, Acted } from './acts.js';
-import { readWhich, type Which } from './filter.js';
+import { isThing, mayBeThings, readWhich, type Which } from './filter.js';
 
 export type Removed = Acted<'removed' | 'held' | 'not_finished'>;
 
@@ -60,18 +59,13 @@ export async function removeWithAllTheyOwn(
   const filter = readWhich(which, 'remove');
   if (mayBeThings(filter)) {
     const { jobs, next } = await store.find({ filter, cursor: options?.cursor ?? null, limit: itemsMax });
-    const isThing = ({ ownedBy, state }: StoredJob): boolean => ownedBy !== null && state === 'pending';
-    if (jobs.some(isThing)) {
-      const others = jobs.filter((job) => !isThing(job)).map(({ id }) => id);
-      const items = [...(await endThings(jobs.filter(isThing))), ...(await freed(await removeIds(others)))];
+    const isLive = (job: StoredJob): boolean => isThing(job) && job.state === 'pending';
+    if (jobs.some(isLive)) {
+      const others = jobs.filter((job) => !isLive(job)).map(({ id }) => id);
+      const items = [...(await endThings(jobs.filter(isLive))), ...(await freed(await removeIds(others)))];
       return { matched: items.length, items, next };
     }
   }
   const page = await send();
   return { ...page, items: await freed(page.items) };
-}
-
-function mayBeThings({ ids, queues, types }: JobFilter): boolean {
-  if (types !== null) return types.some((type) => type.startsWith('lastout.'));
-  return ids !== null || (queues?.includes(systemQueue) ?? false);
 }

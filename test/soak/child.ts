@@ -105,7 +105,18 @@ async function idle(queue: Queue, isEnough: (live: number) => boolean): Promise<
   }
 }
 
+/** A temporary folder may go while its turn to be looked into comes: then all is counted anew. */
 function filesNow(): number {
+  for (;;) {
+    try {
+      return countFiles();
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    }
+  }
+}
+
+function countFiles(): number {
   const tops = readdirSync(dir).filter((name) => !name.startsWith('tsx-')); // the cache of what runs this file
   const entries = tops.flatMap((top) => readdirSync(join(dir, top), { recursive: true, withFileTypes: true }));
   // The folders by which files are spread stay.

@@ -117,7 +117,7 @@ test('000-18 files of a process that died go too, when they are old enough to be
   };
   // An artifact without a record, and a temporary folder without one: what a crash leaves of a queue in memory.
   const orphan = join(folder, `${mine!.id.slice(0, 10)}0000000000`.slice(0, 18) + mine!.id.slice(18));
-  const scratch = join(at.dir, 'temp', '00000000000000000000');
+  const scratch = join(folder, '..', '..', '..', 'temp', '00000000000000000000');
   await writeFile(orphan, 'lost');
   await mkdir(scratch, { recursive: true });
   await writeFile(join(scratch, 'part'), 'lost');
