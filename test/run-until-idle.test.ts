@@ -41,7 +41,8 @@ describe.each(engines)('runUntilIdle on %s', (engine) => {
     const { type, inputs } = counting('mail');
     await on.queue.enqueueMany(Array.from({ length: 250 }, (_, input) => ({ type, input })));
     expect(await on.queue.runUntilIdle([type], { concurrency: 3 })).toEqual({ ran: 250, left: 0 });
-    expect(inputs).toEqual(Array.from({ length: 250 }, (_, input) => input));
+    // Two claims may be under way, and be answered in any order: only a worker of one slot promises one.
+    expect([...inputs].sort((a, b) => Number(a) - Number(b))).toEqual(Array.from({ length: 250 }, (_, input) => input));
     await expectNothingLeft(on.queue);
   });
 
