@@ -7,7 +7,7 @@
  */
 import { apart } from './child.js';
 import type { Cleaned, CleanOrder } from './cleaning.js';
-import { type Store, stores } from './contender.js';
+import { type Store, stores, storesNamed } from './contender.js';
 import { pauseMaxMs } from './measure-cleaning.js';
 import { installPeers, peerVersions } from './peers.js';
 import { moduleOf } from './places.js';
@@ -100,12 +100,10 @@ export async function compareCleaning(wish: CleanWish, options: ServerOptions): 
 }
 
 function entrantsFor({ words, only }: CleanWish): readonly CleanEntrant[] {
-  const strange = words.find((word) => !stores.includes(word as Store));
-  if (strange !== undefined) throw new Error(`"${strange}" is no store; there are ${stores.join(', ')}.`);
+  const wanted = storesNamed(words);
   return cleanEntrants.filter(
     ({ store, name }) =>
-      (words.length === 0 || words.includes(store)) &&
-      (only.length === 0 || only.some((part) => name.toLowerCase().includes(part))),
+      wanted.includes(store) && (only.length === 0 || only.some((part) => name.toLowerCase().includes(part))),
   );
 }
 

@@ -50,5 +50,12 @@ export type OpenCleaner = (where: Where, finished: Finished) => Promise<Cleaner>
 export const stores = ['memory', 'sqlite', 'postgres', 'redis'] as const;
 export type Store = (typeof stores)[number];
 
+/** The stores that were asked for by name; no names mean all of them. */
+export function storesNamed(words: readonly string[]): readonly Store[] {
+  const strange = words.find((word) => !stores.includes(word as Store));
+  if (strange !== undefined) throw new Error(`"${strange}" is no store; there are ${stores.join(', ')}.`);
+  return words.length === 0 ? stores : stores.filter((store) => words.includes(store));
+}
+
 export const cells = ['enqueue100', 'enqueue1', 'bulk', 'drain1', 'drain10', 'drain100', 'latency'] as const;
 export type Cell = (typeof cells)[number];

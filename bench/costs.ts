@@ -5,6 +5,8 @@
  * the median over all turns counts: what else the machine does meets all of them alike.
  */
 import { fork, type ChildProcess } from 'node:child_process';
+import { type Store, storesNamed } from './contender.js';
+import { type Server, serverFor, type ServerOptions } from './servers.js';
 import type { Answer, Order } from './stored.js';
 
 interface Cost {
@@ -14,7 +16,8 @@ interface Cost {
 }
 
 interface CostOptions {
-  readonly engines: readonly string[];
+  /** Stores; none means all. */
+  readonly words: readonly string[];
   readonly sizes: readonly number[];
   readonly rounds: number;
 }
@@ -26,29 +29,45 @@ const costs = {
 export type CostName = keyof typeof costs;
 
 /** Whether every cost stayed within its limit. */
-export async function compareCosts(name: CostName, options: CostOptions): Promise<boolean> {
-  const { acts, limit } = costs[name];
-  const { engines, sizes, rounds } = options;
+export async function compareCosts(name: CostName, options: CostOptions, settings: ServerOptions): Promise<boolean> {
+  const { limit } = costs[name];
   let within = true;
-  for (const engine of engines) {
-    const processes = await Promise.all(sizes.map((size) => start(engine, size)));
-    console.log(`\n${engine}, microseconds (median)`);
+  for (const store of storesNamed(options.words)) within = (await compareOn(store, name, options, settings)) && within;
+  console.log(within ? `\nEvery cost is within ${limit} × of the smallest size.` : '\nSome costs grow too much.');
+  return within;
+}
+
+async function compareOn(
+  store: Store,
+  name: CostName,
+  options: CostOptions,
+  settings: ServerOptions,
+): Promise<boolean> {
+  const { acts, limit } = costs[name];
+  const { sizes, rounds } = options;
+  const servers: Server[] = [];
+  const processes: ChildProcess[] = [];
+  let within = true;
+  try {
+    // A server each: what one stores is not in the other's memory.
+    for (const size of sizes) {
+      servers.push(await serverFor(store, settings));
+      processes.push(await start(store, size, await servers.at(-1)!.empty()));
+    }
+    console.log(`\n${store}, microseconds (median)`);
     console.log(row('', [...sizes.map((size) => size.toLocaleString('en')), 'largest / smallest', '']));
     for (const act of acts) {
       const medians = await measure(processes, act, rounds);
       const ratio = medians.at(-1)! / medians[0]!;
       const ok = ratio <= limit;
       within &&= ok;
-      const cells = [
-        ...medians.map((each) => each.toFixed(1)),
-        `${ratio.toFixed(2)} ×`,
-        ok ? '' : `more than ${limit} ×`,
-      ];
-      console.log(row(act, cells));
+      const numbers = medians.map((each) => each.toFixed(1));
+      console.log(row(act, [...numbers, `${ratio.toFixed(2)} ×`, ok ? '' : `more than ${limit} ×`]));
     }
+  } finally {
     for (const each of processes) each.kill();
+    for (const server of servers) await server.stop();
   }
-  console.log(within ? `\nEvery cost is within ${limit} × of the smallest size.` : '\nSome costs grow too much.');
   return within;
 }
 
@@ -71,13 +90,13 @@ function median(values: readonly number[]): number {
   return sorted[sorted.length >> 1]!;
 }
 
-async function start(engine: string, size: number): Promise<ChildProcess> {
-  const child = fork(new URL('./stored.js', import.meta.url), [engine, String(size)], {
+async function start(store: Store, size: number, at: string): Promise<ChildProcess> {
+  const child = fork(new URL('./stored.js', import.meta.url), [store, String(size), at], {
     execArgv: ['--max-old-space-size=6000'],
   });
   await new Promise<void>((resolve, reject) => {
     child.once('message', () => resolve());
-    child.once('exit', (code) => reject(new Error(`The process for ${size} jobs on ${engine} ended (${code}).`)));
+    child.once('exit', (code) => reject(new Error(`The process for ${size} jobs on ${store} ended (${code}).`)));
   });
   child.removeAllListeners('exit');
   return child;

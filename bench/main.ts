@@ -6,11 +6,11 @@ import { compareCleaning } from './clean.js';
 import { compare } from './compare.js';
 import { cells, type Cell, type Store, stores } from './contender.js';
 import { compareCosts } from './costs.js';
-import { drain } from './drain.js';
 import { cache, moduleOf } from './places.js';
 import { planned } from './plan.js';
 import { profile } from './profile.js';
 import type { ServerOptions } from './servers.js';
+import { compareSnapshot } from './snapshot.js';
 import { judged, machine, render } from './tables.js';
 
 const help = `npm run bench                              lastout beside its peers and the bare engines, on every store
@@ -18,11 +18,12 @@ npm run bench -- redis                     one store
 npm run bench -- postgres drain            some cells: enqueue100 enqueue1 bulk drain1 drain10 drain100 latency
 npm run bench -- --only lastout            some systems, by a part of their names
 npm run bench -- profile sqlite drain100   where the time of one cell goes, for lastout alone
-npm run bench -- claim | read | drain      what an act costs with 1 k, 100 k and 1 M stored jobs
+npm run bench -- claim sqlite postgres     what a claim costs with 1 k, 100 k and 1 M stored jobs; also read; no store: all of them
+npm run bench -- snapshot                  what PostgreSQL loses under a snapshot that somebody holds open
 npm run bench -- clean sqlite redis        what the removal of 1 M finished jobs does to callers; no store: all of them
 
 --rounds 1 --seconds 2     shorter; the numbers mean less
---sizes 20000             clean, claim, read: other numbers of jobs
+--sizes 20000             clean, claim, read, snapshot: other numbers of jobs
 --json FILE                every number of every round
 --markdown FILE            replaces the text between the marks in FILE
 --gate                     ends with 1 where a gate is not met`;
@@ -30,7 +31,6 @@ npm run bench -- clean sqlite redis        what the removal of 1 M finished jobs
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    engine: { type: 'string', multiple: true, default: ['memory', 'sqlite'] },
     sizes: { type: 'string' },
     rounds: { type: 'string' },
     seconds: { type: 'string' },
@@ -61,9 +61,12 @@ const [first = '', ...rest] = positionals;
 if (first === 'claim' || first === 'read') {
   const sizes = sizesOr([1_000, 100_000, 1_000_000]);
   const rounds = Number(values.rounds ?? 30);
-  process.exitCode = (await compareCosts(first, { engines: values.engine, sizes, rounds })) ? 0 : 1;
-} else if (first === 'drain' && rest.length === 0) await drain(values.engine);
-else if (first === 'clean') await cleanAll(rest);
+  process.exitCode = (await compareCosts(first, { words: rest, sizes, rounds }, serverOptions(false))) ? 0 : 1;
+} else if (first === 'snapshot') {
+  const [jobs = 150_000] = sizesOr([]);
+  const within = await compareSnapshot({ jobs, rounds: Number(values.rounds ?? 3) }, serverOptions(false));
+  process.exitCode = within ? 0 : 1;
+} else if (first === 'clean') await cleanAll(rest);
 else if (first === 'profile') await profileCell(rest[0], rest[1] ?? 'drain100');
 else await compareAll();
 

@@ -5,8 +5,11 @@ import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import type { Claimed, NewJob, Store, StoreFactory } from '../src/core/store.js';
 import { memoryStore, open, type Queue } from '../src/index.js';
+import { postgresStore } from '../src/stores/postgres/index.js';
+import { redisStore } from '../src/stores/redis/index.js';
 import { sqliteStore } from '../src/stores/sqlite/index.js';
 import { createSystem } from '../src/system.js';
+import { plainJob } from './stored-job.js';
 
 export interface Order {
   readonly act: string;
@@ -21,7 +24,7 @@ const hour = 3_600_000;
 /** What is stored, in shares of the size: half is finished, and most of the rest may not be claimed. */
 const shares = { finished: 0.5, later: 0.3, behind: 0.1, ready: 0.1 } as const;
 
-const [engine = '', text = ''] = process.argv.slice(2);
+const [engine = '', text = '', at = ''] = process.argv.slice(2);
 const size = Number(text);
 const system = createSystem();
 const folder = mkdtempSync(join(tmpdir(), 'lastout-bench-'));
@@ -29,9 +32,7 @@ process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
 process.on('SIGTERM', () => process.exit());
 process.on('disconnect', () => process.exit());
 
-// Without an fsync per step: a disk's flush costs the same at every size, and would hide what grows.
-const factory: StoreFactory =
-  engine === 'memory' ? memoryStore() : sqliteStore({ file: join(folder, 'jobs.db') }, { synchronous: 'normal' });
+const factory = factoryOf(engine);
 const maxStoredJobs = Number.POSITIVE_INFINITY;
 const store: Store = await factory.open({ system, namespace: 'lastout', maxStoredJobs });
 await fill();
@@ -47,6 +48,14 @@ const acts = new Map<string, () => Promise<number>>([
 ]);
 process.on('message', (order: Order) => void answer(order));
 process.send!('ready');
+
+function factoryOf(name: string): StoreFactory {
+  if (name === 'memory') return memoryStore();
+  if (name === 'postgres') return postgresStore({ url: at });
+  if (name === 'redis') return redisStore({ url: at });
+  // Without an fsync per step: a disk's flush costs the same at every size, and would hide what grows.
+  return sqliteStore({ file: join(folder, 'jobs.db') }, { synchronous: 'normal' });
+}
 
 async function answer({ act }: Order): Promise<void> {
   const microseconds: number[] = [];
@@ -113,35 +122,12 @@ async function complete({ jobs, epoch }: Claimed): Promise<void> {
 async function insert(n: number, vary: (i: number) => Partial<NewJob>): Promise<void> {
   for (let from = 0; from < n; from += 1_000) {
     const jobs = Array.from({ length: Math.min(1_000, n - from) }, (_, i) => ({
-      ...plain(from + i),
+      ...plainJob(system.id()),
+      subject: `trip:${(from + i) % 100_000}`,
       ...vary(from + i),
     }));
     await store.insert(jobs, { atomic: false });
   }
-}
-
-function plain(i: number): NewJob {
-  return {
-    id: system.id(),
-    idGiven: false,
-    print: null,
-    type: 'mail',
-    queue: 'default',
-    priority: 0,
-    when: { inMs: 0 },
-    ttlMs: null,
-    maxAttempts: 3,
-    subject: `trip:${i % 100_000}`,
-    key: null,
-    exclusiveKey: null,
-    deduplication: 'none',
-    source: null,
-    metadata: null,
-    policy: '{"backoff":null,"timeoutMs":null,"keep":{}}',
-    input: '{"to":"ann@example.org","template":"welcome","number":1234567890}',
-    ownedBy: null,
-    under: null,
-  };
 }
 
 async function fill(): Promise<void> {

@@ -1,7 +1,6 @@
 // A snapshot that somebody holds open keeps PostgreSQL from clearing away dead rows, and a claim would pass over all of them
 // each time. So most claims go on where the last one stopped.
-// LASTOUT_XMIN_JOBS=150000 also measures what a job costs the server with and without such a snapshot (on this machine, Linux).
-import { readFileSync } from 'node:fs';
+// `npm run bench -- snapshot` measures what is left of the rate.
 import type { Client, Pool } from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Store } from '../../src/core/store.js';
@@ -12,7 +11,6 @@ import { contextOf, newJob, plainClient, plainPool, system } from '../stores/pos
 
 const dead = 100_000;
 const claims = 60;
-const measured = Number(process.env.LASTOUT_XMIN_JOBS ?? 0);
 
 /** Entries that the index of ready jobs gave out, those of dead rows too, since this process last reported. */
 const entriesRead = `select pg_stat_get_xact_tuples_returned('lastout.pending_ready'::regclass)::int as n`;
@@ -110,35 +108,3 @@ test(`with ${dead} dead rows before the others, most claims read none of them`, 
   expect(fromTheFront).toBeLessThan(claims / 2);
   expect(entries.filter((count) => count < 500)).toHaveLength(claims - fromTheFront);
 }, 60_000);
-
-/** Of the processes that serve the pool, in microseconds. */
-async function serverCpu(pool: Pool): Promise<number> {
-  const text = `select pid from pg_stat_activity where application_name = 'xmin' and datname = current_database()`;
-  const { rows } = await pool.query<{ pid: number }>(text);
-  const fields = rows.map(({ pid }) =>
-    readFileSync(`/proc/${pid}/stat`, 'utf8')
-      .replace(/^.*\) /, '')
-      .split(' '),
-  );
-  return fields.reduce((sum, field) => sum + 10_000 * (Number(field[11]) + Number(field[12])), 0);
-}
-
-async function cost(hold: (client: Client) => Promise<unknown>): Promise<number> {
-  const url = await emptyPostgres();
-  const pool = plainPool(url, { max: 2, application_name: 'xmin' });
-  const store = await storeOn(pool);
-  const holder = await plainClient(url);
-  await hold(holder);
-  const before = await serverCpu(pool);
-  await work(store, 500, measured / 500);
-  const after = await serverCpu(pool);
-  await holder.query('rollback');
-  return (after - before) / measured;
-}
-
-if (measured > 0)
-  test(`${measured} jobs cost the server at most 1 / 0.6 of what they cost without a held snapshot`, async () => {
-    const [free, held] = [await cost((client) => client.query('begin')), await cost(holdSnapshot)];
-    console.log(`µs of the server per job: ${free.toFixed(1)}, under a held snapshot ${held.toFixed(1)}`);
-    expect(free / held).toBeGreaterThanOrEqual(0.6);
-  }, 600_000);

@@ -1,0 +1,95 @@
+/**
+ * What PostgreSQL loses while somebody holds a snapshot open: dead rows cannot be cleared away, and a claim that passed
+ * over all of them each time would get slower and slower.
+ *
+ *   npm run bench -- snapshot
+ */
+import pg from 'pg';
+import type { NewJob, Store } from '../src/core/store.js';
+import { postgresStore } from '../src/stores/postgres/index.js';
+import { createSystem } from '../src/system.js';
+import { quantileOf } from './quantile.js';
+import { type Server, serverFor, type ServerOptions } from './servers.js';
+import { Stopwatch } from './stopwatch.js';
+import { plainJob } from './stored-job.js';
+
+/** At least so much of the rate without a snapshot must be left. */
+const atLeast = 0.6;
+const batch = 500;
+const system = createSystem();
+
+interface SnapshotOptions {
+  readonly jobs: number;
+  readonly rounds: number;
+}
+
+/** Whether enough of the rate is left. */
+export async function compareSnapshot({ jobs, rounds }: SnapshotOptions, settings: ServerOptions): Promise<boolean> {
+  const server = await serverFor('postgres', settings);
+  const ratios: number[] = [];
+  try {
+    console.log(`${jobs.toLocaleString('en')} jobs a time are added, claimed and completed, ${batch} a call.`);
+    for (let round = 1; round <= rounds; round++) {
+      // Each is first in every other round.
+      const order = round % 2 === 1 ? [false, true] : [true, false];
+      const rates = new Map<boolean, number>();
+      for (const held of order) rates.set(held, await once(server, jobs, held));
+      ratios.push(rates.get(true)! / rates.get(false)!);
+    }
+  } finally {
+    await server.stop();
+  }
+  const ratio = quantileOf(ratios, 0.5);
+  console.log(`Under a held snapshot ${(ratio * 100).toFixed(0)} % of the rate is left; ${atLeast * 100} % must be.`);
+  return ratio >= atLeast;
+}
+
+/** Jobs per second. */
+async function once(server: Server, jobs: number, held: boolean): Promise<number> {
+  const url = await server.empty();
+  const store = await postgresStore({ url }, { listen: false }).open({
+    system,
+    namespace: 'lastout',
+    maxStoredJobs: Number.POSITIVE_INFINITY,
+  });
+  const holder = new pg.Client({ connectionString: url });
+  await holder.connect();
+  await holder.query(
+    held ? 'begin isolation level repeatable read; select count(*) from lastout.jobs' : 'begin; select 1',
+  );
+  const watch = new Stopwatch(server.pid);
+  watch.start();
+  await work(store, jobs);
+  watch.stop(jobs);
+  await holder.end();
+  await store.close();
+  const rate = (watch.jobs / watch.ms) * 1_000;
+  const cpu = watch.serverMicroseconds / watch.jobs;
+  const name = held ? 'held snapshot' : 'free';
+  console.log(
+    `  ${name.padEnd(14)} ${Math.round(rate).toLocaleString('en').padStart(8)}/s  ${cpu.toFixed(1)} µs of the server`,
+  );
+  return rate;
+}
+
+/** Adds as many as it ends, so that there is always something to claim. */
+async function work(store: Store, jobs: number): Promise<void> {
+  const owner = system.id();
+  const next = { owner, types: ['mail'], queues: null, slots: batch, ahead: 0, leaseMs: 60_000, maxStalls: 3 };
+  await add(store, batch * 2);
+  let claimed = await store.claim(next);
+  for (let done = 0; done < jobs; done += batch) {
+    await add(store, batch);
+    const { epoch } = claimed;
+    const ending = { kind: 'complete', result: '"sent"' } as const;
+    const settlements = claimed.jobs.map(({ id }) => ({ id, epoch, ending }));
+    const settled = await store.settle({ owner, settlements, started: [], next });
+    if (settled.answers.some((answer) => answer !== 'ok')) throw new Error('An ending was refused.');
+    claimed = settled.claimed!;
+  }
+}
+
+async function add(store: Store, count: number): Promise<void> {
+  const jobs: NewJob[] = Array.from({ length: count }, () => plainJob(system.id()));
+  await store.insert(jobs, { atomic: false });
+}
