@@ -34,15 +34,19 @@ const variants: readonly Variant[] = [
 
 const ways = [...new Set(variants.map(({ way }) => way))];
 
-/** `each way`: at every call every way to fail, for how long and what then in turn. For engines where all would take long. */
-export type Share = 'all' | 'each way';
+/**
+ * For engines where all would take long. `each way`: at every call every way to fail, for how long and what then in turn.
+ * `two ways`: at every call two of the ways, and these in turn as well.
+ */
+export type Share = 'all' | 'each way' | 'two ways';
 
 function variantsAt(share: Share, turn: number): readonly Variant[] {
   if (share === 'all') return variants;
-  return ways.map((way, index) => {
+  const each = ways.map((way, index) => {
     const ofWay = variants.filter((variant) => variant.way === way);
     return ofWay[(turn + index) % ofWay.length]!;
   });
+  return share === 'each way' ? each : [each[(2 * turn) % each.length]!, each[(2 * turn + 1) % each.length]!];
 }
 
 /** More calls than any operation makes: a loop that never ends is a fault of the loop. */

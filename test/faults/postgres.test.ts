@@ -1,4 +1,4 @@
-// Every public operation meets every way to fail at every store call, on PostgreSQL: each process has its own connections.
+// Every public operation meets a fault at every store call, the ways to fail in turn, on PostgreSQL: each process has its own connections.
 import { faultLoops } from './loops.js';
 
-faultLoops('postgres', 1_200, 'each way');
+faultLoops('postgres', 400, 'two ways');

@@ -1,4 +1,4 @@
-// Every public operation meets every way to fail at every store call, on Redis: each process has its own connections.
+// Every public operation meets a fault at every store call, the ways to fail in turn, on Redis: each process has its own connections.
 import { faultLoops } from './loops.js';
 
-faultLoops('redis', 1_200, 'each way');
+faultLoops('redis', 400, 'two ways');

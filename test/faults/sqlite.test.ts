@@ -1,4 +1,4 @@
-// Every public operation meets every fault at every store call, on SQLite: each process has its own connection.
+// Every public operation meets every way to fail at every store call, on SQLite: each process has its own connection.
 import { faultLoops } from './loops.js';
 
-faultLoops('sqlite', 4_500);
+faultLoops('sqlite', 1_200, 'each way');

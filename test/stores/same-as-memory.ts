@@ -21,7 +21,8 @@ import {
 import type { System } from '../../src/core/system.js';
 import { memoryStore } from '../../src/stores/memory/store.js';
 
-const seeds = Array.from({ length: 12 }, (_, i) => i + 1);
+/** LASTOUT_SEEDS runs more. */
+const seeds = Array.from({ length: Number(process.env.LASTOUT_SEEDS ?? 6) }, (_, i) => i + 1);
 const callsPerSeed = 250;
 
 export function sameAsMemory(create: () => StoreFactory): void {
