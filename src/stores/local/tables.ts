@@ -71,6 +71,9 @@ export interface Row {
   keepMs: number | null | undefined;
   /** Own count rule. */
   keepCount: number | null;
+  // For an engine that keeps the rows themselves: where it stands, and which record holds it.
+  entry?: unknown;
+  claim?: ClaimRecord | undefined;
 }
 
 /** One per claim call: who holds which jobs until when. A job is processing while a record names it. */
