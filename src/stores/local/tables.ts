@@ -177,6 +177,8 @@ export interface Tables {
   expectNew?(ids: readonly string[]): void;
   /** … and jobs that are to leave their claims. */
   expectHeld?(endings: readonly { readonly id: string; readonly epoch: number }[]): void;
+  /** A live job that a record names, where an engine comes by it more cheaply than by its id. */
+  held?(record: ClaimRecord, id: string): Row | undefined;
   /** The seq of a claimed job, where an engine knows it without reading the job. */
   seqHeld?(id: string, epoch: number): number | undefined;
 

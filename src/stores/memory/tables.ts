@@ -3,6 +3,7 @@ import type { LogLine } from '../../core/store.js';
 import { bounds, type ClaimRecord, type Row, type Tables, type TallyState, type Tombstone } from '../local/tables.js';
 import { createEventLog } from './events.js';
 import { createFinished } from './finished.js';
+import { createInTurn } from './in-turn.js';
 import { createLimits } from './limits.js';
 import type { Ordered } from './ordered.js';
 import { createOwned } from './owned.js';
@@ -25,6 +26,7 @@ export function createTables(): Tables {
   });
   const turns = new Map<string, number>();
   const claims = new Map<number, ClaimRecord>();
+  const inTurn = createInTurn();
   const tally = new Map<string, Map<TallyState, number>>(); // queue → state → how many
   const paused = new Set<string>();
   const events = createEventLog();
@@ -98,10 +100,15 @@ export function createTables(): Tables {
     addClaim(record, taken) {
       claims.set(record.epoch, record);
       for (const row of taken) row.claim = record;
+      inTurn.add(record, taken);
     },
+    held: (record, id) => inTurn.next(record, id),
     names: (record, row) => row.claim === record,
     saveClaim: () => undefined,
-    dropClaim: (record) => void claims.delete(record.epoch),
+    dropClaim(record) {
+      claims.delete(record.epoch);
+      inTurn.drop(record);
+    },
     lapsedClaims(now, limit) {
       const lapsed: ClaimRecord[] = [];
       for (const record of claims.values()) if (record.dueAt <= now) lapsed.push(record);
