@@ -23,8 +23,9 @@ type Call = 'held write' | 'write' | 'held read' | 'read';
 const askedFor: ReadonlySet<ReadRequest['log']> = new Set(['job', 'why', 'plan', 'ledger', 'audit']);
 
 interface UnderWay {
-  giveUp(): void;
-  readonly hold: 'hold' | undefined;
+  readonly verb: string;
+  readonly call: Call;
+  reject(error: LastoutError): void;
   /** Null: its deadline is not yet watched. */
   callOff: (() => void) | null;
 }
@@ -40,31 +41,32 @@ export function withDeadlines(store: Store, system: System): Store {
     willWatch = true;
     system.soon(() => {
       willWatch = false;
-      for (const call of underWay) call.callOff ??= system.timer(defaults.storeCallMs, call.giveUp, call.hold);
+      for (const one of underWay) one.callOff ??= system.timer(defaults.storeCallMs, () => giveUp(one), holdOf(one));
     });
+  }
+
+  function over(one: UnderWay): void {
+    one.callOff?.();
+    underWay.delete(one);
+  }
+  function giveUp(one: UnderWay): void {
+    over(one);
+    one.reject(unanswered(one.verb, one.call));
   }
 
   function ending<T>(verb: string, call: Call, start: () => Promise<T>): Promise<T> {
     if (closed) return Promise.reject(new LastoutError('CLOSED', 'The store is closed.'));
     return new Promise<T>((resolve, reject) => {
-      const over = (): void => {
-        one.callOff?.();
-        underWay.delete(one);
-      };
-      const giveUp = (): void => {
-        over();
-        reject(unanswered(verb, call));
-      };
-      const one: UnderWay = { giveUp, hold: call.startsWith('held') ? 'hold' : undefined, callOff: null };
+      const one: UnderWay = { verb, call, reject, callOff: null };
       underWay.add(one);
       watchSoon();
       start().then(
         (value) => {
-          over();
+          over(one);
           resolve(value);
         },
         (error: unknown) => {
-          over();
+          over(one);
           reject(error instanceof LastoutError ? error : unanswered(verb, call, error));
         },
       );
@@ -96,10 +98,14 @@ export function withDeadlines(store: Store, system: System): Store {
     /** What hangs is given up first: nobody waits for an answer that no one will bring. */
     async close() {
       closed = true;
-      for (const { giveUp } of underWay) giveUp();
+      for (const one of underWay) giveUp(one);
       await store.close();
     },
   };
+}
+
+function holdOf({ call }: UnderWay): 'hold' | undefined {
+  return call.startsWith('held') ? 'hold' : undefined;
 }
 
 /** `cause`: an error that the store has no name for, which tells nothing about how far the call came. */

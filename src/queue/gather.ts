@@ -7,6 +7,7 @@ import { LastoutError } from '../core/errors.js';
 import type { Logger } from '../core/job.js';
 import { byIds } from '../core/pages.js';
 import type { Inserted, NewJob, Store } from '../core/store.js';
+import { thisTurn } from '../core/this-turn.js';
 
 /** The answer to a job that was not refused. */
 export type Accepted = Exclude<Inserted, { readonly outcome: 'refused' }>;
@@ -38,7 +39,7 @@ export function gatherer(store: Store, logger: Logger): Gatherer {
   let whenSettled: (() => void)[] = [];
 
   function stand(batch: Batch): void {
-    if (line.push(batch) === 1 && !isUnderWay) queueMicrotask(sendNext);
+    if (line.push(batch) === 1 && !isUnderWay) void thisTurn.then(sendNext);
   }
   function sendNext(): void {
     const batch = line.shift();
@@ -49,14 +50,19 @@ export function gatherer(store: Store, logger: Logger): Gatherer {
       return;
     }
     if (open === batch) open = null;
+    const answered = (answers: readonly Inserted[]): void => over(() => batch.answered(answers));
+    const failed = (error: unknown): void => over(() => batch.failed(error));
     void store
       .insert(batch.jobs, { atomic: batch.atomic })
-      .catch((error: unknown) => insertAgain(store, batch, error))
-      .then(
-        (answers) => batch.answered(answers),
-        (error: unknown) => batch.failed(error),
-      )
-      .finally(sendNext);
+      .then(answered, (error: unknown) => insertAgain(store, batch, error).then(answered, failed));
+  }
+  /** Who is answered and calls again at once is in time for the next batch. */
+  function over(tell: () => void): void {
+    try {
+      tell();
+    } finally {
+      void thisTurn.then(sendNext);
+    }
   }
 
   return {

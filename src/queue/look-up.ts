@@ -4,6 +4,7 @@
  */
 import { byIds } from '../core/pages.js';
 import type { Store, StoredJob } from '../core/store.js';
+import { thisTurn } from '../core/this-turn.js';
 
 /** Their inputs and results come with them. */
 const idsMax = 100;
@@ -42,6 +43,6 @@ export function lookUpsOn(store: Store): (id: string) => Promise<StoredJob | nul
       line.push({ id, answered, failed });
       if (isUnderWay) return;
       isUnderWay = true;
-      queueMicrotask(() => void askAll());
+      void thisTurn.then(askAll);
     });
 }

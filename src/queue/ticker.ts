@@ -56,8 +56,8 @@ export function createTicker(parts: TickerParts): Ticker {
   let askedAgain = false;
   let callOffLate: (() => void) | null = null;
   const unsubscribe = store.subscribe((hint) => {
-    if (firing.isDeaf()) return;
-    if (hint.kind === 'ready' && (hint.types.has(scheduleType) || hint.types.has('*'))) void tend();
+    if (hint.kind !== 'ready' || firing.isDeaf()) return;
+    if (hint.types.has(scheduleType) || hint.types.has('*')) void tend();
   });
 
   function tend(): Promise<void> {

@@ -1,4 +1,5 @@
 /** Which jobs this worker holds under which claim, and how long it may trust it by its own monotonic clock. */
+import type { StoredJob } from '../core/store.js';
 import type { Run } from './run.js';
 
 /** One claim call, as long as a job of it is neither settled nor lost. */
@@ -28,8 +29,8 @@ export class Claim {
 
 export class Claims {
   readonly all = new Map<number, Claim>();
-  /** A job is held under its newest claim only. */
-  readonly #byId = new Map<string, Run>();
+  /** A job is held under its newest claim only: who is given it again forgets the earlier one first. */
+  readonly #bySeq = new Map<number, Run>();
   #begun: Run[] = [];
 
   add(run: Run): void {
@@ -37,24 +38,30 @@ export class Claims {
     if (claim.held === 0) this.all.set(claim.epoch, claim);
     claim.held += 1;
     claim.runs.push(run);
-    this.#byId.set(run.id, run);
+    this.#bySeq.set(run.stored.seq, run);
   }
 
   /** The job is settled or lost; a claim without jobs is forgotten. */
   forget(run: Run): void {
     if (!run.held) return;
     run.held = false;
-    if (this.#byId.get(run.id) === run) this.#byId.delete(run.id);
+    this.#bySeq.delete(run.stored.seq);
     run.claim.held -= 1;
     if (run.claim.held === 0) this.all.delete(run.claim.epoch);
   }
 
-  of(id: string): Run | undefined {
-    return this.#byId.get(id);
+  of({ seq }: StoredJob): Run | undefined {
+    return this.#bySeq.get(seq);
+  }
+
+  /** Looks at all of them: only cancelling asks by id. */
+  find(id: string): Run | undefined {
+    for (const run of this.#bySeq.values()) if (run.id === id) return run;
+    return undefined;
   }
 
   get running(): Run[] {
-    return [...this.#byId.values()].filter((run) => run.isRunning);
+    return [...this.#bySeq.values()].filter((run) => run.isRunning);
   }
 
   /** A job that was claimed ahead has begun; the store learns it with the next call. */

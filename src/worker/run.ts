@@ -146,7 +146,7 @@ export class Run {
 
   endingOfValue(value: unknown): Ending {
     this.#callOffTimer?.();
-    if (value === undefined) return { kind: 'complete', result: 'null' };
+    if (value === undefined) return completed;
     if (isVerdict(value)) return endingOfVerdict(value);
     try {
       return { kind: 'complete', result: toStoredText(value, 'result') };
@@ -175,6 +175,9 @@ export class Run {
     return backoffMs(this.#policy.backoff ?? defaults.backoff, attempts, this.parts.system.random());
   }
 }
+
+/** Most handlers return nothing. */
+const completed: Ending = { kind: 'complete', result: 'null' };
 
 /** A Proxy may refuse even to be asked. */
 function isVerdict(value: unknown): value is Verdict {

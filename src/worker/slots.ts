@@ -39,7 +39,7 @@ export class Slots {
 
   receive(stored: StoredJob, claim: Claim): Run {
     // Given out again, so an earlier claim of ours on it has lapsed, whether or not we have been told.
-    const earlier = this.worker.claims.of(stored.id);
+    const earlier = this.worker.claims.of(stored);
     if (earlier) this.loseHeld(earlier);
     const run = new Run(stored, claim, this.#partsOf.get(stored.type)!);
     this.worker.claims.add(run);
@@ -133,7 +133,7 @@ export class Slots {
 
   /** Somebody asked to cancel: the handler decides how it ends, what was only claimed ahead goes back at once. */
   requestCancel(id: string, reason: string): void {
-    const run = this.worker.claims.of(id);
+    const run = this.worker.claims.find(id);
     if (!run) return;
     if (run.isRunning) run.abort(new LastoutError('CANCELLED', reason));
     else if (this.#ahead.remove(run)) this.worker.giveBack(id, run.epoch, run);

@@ -9,6 +9,7 @@ import type { Job, Logger } from '../core/job.js';
 import type { BelongingsOf } from '../core/owned.js';
 import type { Claimed, ClaimRequest, Hint, SettleAnswer, Settlement, Store, StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
+import { thisTurn } from '../core/this-turn.js';
 import { aheadWaitMaxMs } from './ahead.js';
 import { Claim, Claims } from './claims.js';
 import { createHeart, type Heart } from './heart.js';
@@ -155,7 +156,7 @@ export class Worker {
   schedulePump(): void {
     if (this.#pumpScheduled) return;
     this.#pumpScheduled = true;
-    queueMicrotask(() => this.#pump());
+    void thisTurn.then(() => this.#pump());
   }
 
   #pump(): void {
@@ -289,21 +290,23 @@ export class Worker {
     const claim = new Claim(epoch, requestedAt, at, trustUntil);
     // An answer that comes after the stop, or after its own lease, starts nothing any more.
     const tooLate = this.isStopping || this.parts.system.monotonic() >= trustUntil;
-    jobs.forEach((stored, index) => {
-      const run = this.slots.receive(stored, claim);
+    for (let index = 0; index < jobs.length; index++) {
+      const run = this.slots.receive(jobs[index]!, claim);
       if (tooLate) this.giveBack(run.id, epoch, run);
       else if (index < request.slots) this.slots.start(run);
       else this.slots.wait(run);
-    });
+    }
     if (this.slots.waiting > 0) this.#armPoll(aheadWaitMaxMs);
   }
 
   #acknowledge(ended: readonly Ended[], answers: readonly SettleAnswer[]): void {
-    ended.forEach(({ run, settlement: { id, epoch, ending } }, index) => {
+    for (let index = 0; index < ended.length; index++) {
+      const { run, settlement } = ended[index]!;
+      const { id, epoch, ending } = settlement;
       if (run) this.claims.forget(run);
       if (answers[index] === 'ok') this.finished += ending.kind === 'release' ? 0 : 1;
       else this.parts.logger.warn('Late result refused', { id, epoch, code: answers[index], ending: ending.kind });
-    });
+    }
   }
 
   // ---- endings ------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import { partingMs, policyOf } from '../../core/policy.js';
 import { backToPending, endClaimed, expire, isExpired } from './end.js';
 import { promote } from './place.js';
 import { type Allowance, allowancesOf, chargeStarts, earlier, firstOpening, roomIn } from './limits.js';
-import { claimRecord, deltaOf, type Step, tell } from './step.js';
+import { claimRecord, deltaOf, type Step, tell, touchClaim } from './step.js';
 import { verdictOf } from '../../core/ending.js';
 import { type ClaimRecord, queuesAwake, type Row } from './tables.js';
 import { processingView } from './view.js';
@@ -117,7 +117,7 @@ function lapse(step: Step, record: ClaimRecord): void {
     if (row && row.epoch < record.epoch) lapseOne(step, row, record);
   }
   record.open = 0;
-  step.touchedClaims.add(record);
+  touchClaim(step, record);
 }
 
 function lapseOne(step: Step, row: Row, record: ClaimRecord): void {
@@ -169,7 +169,7 @@ function keepCard({ tables, now }: Step, { owner, card, claims, leaseMs }: Exten
 }
 
 export function markStarted(step: Step, record: ClaimRecord, started: readonly string[]): void {
-  step.touchedClaims.add(record);
+  touchClaim(step, record);
   if (started.length === 0 || record.ahead.length === 0) return;
   const { tables } = step;
   const begun = new Set(started.map((id) => tables.seqHeld?.(id, record.epoch) ?? tables.live(id)?.seq));

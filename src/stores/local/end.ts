@@ -3,7 +3,7 @@ import type { LeavingKind } from '../../core/ending.js';
 import type { FinishedState, JobError } from '../../core/job.js';
 import { policyOf } from '../../core/policy.js';
 import { leavePlace, passTurn, standAgain } from './place.js';
-import { deltaOf, type Step, tell } from './step.js';
+import { deltaOf, type Step, tell, touchClaim } from './step.js';
 import type { ClaimRecord, Row } from './tables.js';
 
 export interface EndingFields {
@@ -89,7 +89,7 @@ export function leaveClaim(step: Step, row: Row, record: ClaimRecord | undefined
   const begun = (kind !== 'release' && kind !== 'lapse') || !record.ahead.includes(row.seq);
   if (begun) row.startedAt ??= record.at;
   record.open -= 1;
-  step.touchedClaims.add(record);
+  touchClaim(step, record);
 }
 
 function enter(step: Step, row: Row, state: FinishedState, { error, errorText, result, at }: EndingFields): void {

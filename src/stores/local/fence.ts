@@ -11,7 +11,7 @@ interface Held {
 export function heldUnder(step: Step, owner: string, id: string, epoch: number): Held | null {
   const record = claimRecord(step, epoch);
   if (record?.owner !== owner || record.open === 0) return null;
-  const row = step.tables.live(id);
+  const row = step.tables.held?.(record, id) ?? step.tables.live(id);
   if (!row || row.epoch >= epoch || !step.tables.names(record, row)) return null;
   return { row, record };
 }

@@ -143,6 +143,8 @@ export function create(step: Step, job: NewJob, retryOf: string | null): { id: s
     result: null,
     keepMs: undefined,
     keepCount: null,
+    entry: undefined,
+    claim: undefined,
   };
   tables.add(row);
   stand(step, row);

@@ -50,13 +50,14 @@ function answerForOver(step: Step, id: string, epoch: number, ending: Ending): S
 
 function leave(step: Step, row: Row, record: ClaimRecord, ending: Ending): void {
   const verdict = verdictOf(ending.kind, { cancelRequested: row.cancelAt !== null, runAgain: row.againAt !== null });
+  if (verdict === 'completed') {
+    row.attempts += 1;
+    return endClaimed(step, row, record, ending.kind, verdict, ending as { result: string });
+  }
   const errorText = 'error' in ending ? ending.error : undefined;
   const error = errorText === undefined ? undefined : toldOf(ending, errorText);
   const failure = { ...(error && { error }), ...(errorText !== undefined && { errorText }) };
   switch (verdict) {
-    case 'completed':
-      row.attempts += 1;
-      return endClaimed(step, row, record, ending.kind, 'completed', { result: (ending as { result: string }).result });
     case 'failed':
       row.attempts += 1;
       return endClaimed(step, row, record, ending.kind, 'failed', failure);

@@ -15,14 +15,14 @@ export interface Step {
   readonly now: number;
   readonly events: Run[];
   readonly readyTypes: Set<string>;
-  readonly claims: Map<number, ClaimRecord>;
-  readonly touchedClaims: Set<ClaimRecord>;
+  /** Records that were looked up, and those that were changed; null: none, as in every insert. */
+  claims: Map<number, ClaimRecord> | null;
+  touchedClaims: Set<ClaimRecord> | null;
   readonly deltas: Map<string, Delta>;
   /** The one that was asked for last: most steps are about one queue. */
   delta: Delta | null;
   /** What this step adds to the totals, by kind. */
-  readonly totals: Map<string, Total>;
-  total: Total | null;
+  readonly totals: Total[];
   earliestLaterAt: number | null;
   cancelRequested: boolean;
   paused: boolean;
@@ -50,12 +50,11 @@ export function beginStep(tables: Tables, now: number): Step {
     now,
     events: [],
     readyTypes: new Set(),
-    claims: new Map(),
-    touchedClaims: new Set(),
+    claims: null,
+    touchedClaims: null,
     deltas: new Map(),
     delta: null,
-    totals: new Map(),
-    total: null,
+    totals: [],
     earliestLaterAt: null,
     cancelRequested: false,
     paused: false,
@@ -65,14 +64,14 @@ export function beginStep(tables: Tables, now: number): Step {
 
 /** Writes what the step gathered; the last thing before the commit. */
 export function closeStep(step: Step): void {
-  for (const record of step.touchedClaims) {
+  for (const record of step.touchedClaims ?? []) {
     if (record.open === 0) step.tables.dropClaim(record);
     else step.tables.saveClaim(record);
   }
   for (const delta of step.deltas.values()) {
     for (const state of tallyStates) if (delta[state] !== 0) step.tables.count(delta.queue, state, delta[state]);
   }
-  for (const { kind, created, released } of step.totals.values()) step.tables.addTotal(kind, created, released);
+  for (const { kind, created, released } of step.totals) step.tables.addTotal(kind, created, released);
   if (freesSlot(step)) step.readyTypes.add('*');
   if (step.events.length > 0) step.tables.addEvents(step.now, step.events);
 }
@@ -105,10 +104,9 @@ export function kindOf(row: Pick<Row, 'queue' | 'type'>): string {
 
 export function totalOf(step: Step, row: Row): Total {
   const kind = kindOf(row);
-  if (step.total?.kind === kind) return step.total;
-  let total = step.totals.get(kind);
-  if (!total) step.totals.set(kind, (total = { kind, created: 0, released: 0 }));
-  step.total = total;
+  for (const total of step.totals) if (total.kind === kind) return total;
+  const total = { kind, created: 0, released: 0 };
+  step.totals.push(total);
   return total;
 }
 
@@ -118,11 +116,16 @@ function noDelta(queue: string): Delta {
 
 /** The record of a claim, the same object throughout the step. */
 export function claimRecord(step: Step, epoch: number): ClaimRecord | undefined {
-  const known = step.claims.get(epoch);
+  const known = step.claims?.get(epoch);
   if (known) return known;
   const record = step.tables.claim(epoch);
-  if (record) step.claims.set(epoch, record);
+  if (record) (step.claims ??= new Map()).set(epoch, record);
   return record;
+}
+
+/** A record that was changed is written when the step is closed. */
+export function touchClaim(step: Step, record: ClaimRecord): void {
+  (step.touchedClaims ??= new Set()).add(record);
 }
 
 /** The record that holds a claimed row, the same object throughout the step. */

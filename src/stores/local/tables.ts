@@ -71,6 +71,9 @@ export interface Row {
   keepMs: number | null | undefined;
   /** Own count rule. */
   keepCount: number | null;
+  // For an engine that keeps the rows themselves: where it stands, and which record holds it.
+  entry?: unknown;
+  claim?: ClaimRecord | undefined;
 }
 
 /** One per claim call: who holds which jobs until when. A job is processing while a record names it. */
@@ -174,6 +177,8 @@ export interface Tables {
   expectNew?(ids: readonly string[]): void;
   /** … and jobs that are to leave their claims. */
   expectHeld?(endings: readonly { readonly id: string; readonly epoch: number }[]): void;
+  /** A live job that a record names, where an engine comes by it more cheaply than by its id. */
+  held?(record: ClaimRecord, id: string): Row | undefined;
   /** The seq of a claimed job, where an engine knows it without reading the job. */
   seqHeld?(id: string, epoch: number): number | undefined;
 

@@ -22,14 +22,13 @@ export function createEventLog() {
 
   /** The newest records, as far as they are young enough and their events fit. */
   function trim(now: number): void {
-    let first = records.length;
-    held = 0;
-    while (first > 0 && records.length - first < bounds.eventRecordsMax) {
-      const { at, n } = records[first - 1]!;
-      if (at <= now - bounds.eventAgeMs || (held > 0 && held + n > eventsMax)) break;
-      held += n;
-      first -= 1;
-    }
+    let first = 0;
+    while (
+      records.length - first > bounds.eventRecordsMax ||
+      (held > eventsMax && records.length - first > 1) ||
+      (first < records.length && records[first]!.at <= now - bounds.eventAgeMs)
+    )
+      held -= records[first++]!.n;
     records = records.slice(first);
   }
 

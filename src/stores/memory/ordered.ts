@@ -1,81 +1,39 @@
-/**
- * Items in the order of their seq, read from the newest. They lie in blocks, so that adding, removing and finding a place
- * cost about the same in a list of ten and of a million.
- */
-const blockMax = 512;
+/** Items in the order of their seq, read from the newest. */
+import { Blocks } from './blocks.js';
 
 interface Numbered {
   readonly seq: number;
 }
 
 export class Ordered<T extends Numbered> {
-  /** Each in order, and all of them; none is empty. */
-  readonly #blocks: T[][] = [];
-  #size = 0;
+  readonly #items = new Blocks<Numbered, T>(isOlder);
 
   get size(): number {
-    return this.#size;
+    return this.#items.size;
   }
 
   add(item: T): void {
-    this.#size += 1;
-    const last = this.#blocks.at(-1);
-    if (last === undefined) this.#blocks.push([item]);
-    else if (last[last.length - 1]!.seq > item.seq) this.#insert(item);
-    else if (last.length < blockMax) last.push(item);
-    else this.#blocks.push([item]);
+    this.#items.add(item);
   }
 
   at(seq: number): T | undefined {
-    const block = this.#blocks[this.#blockOf(seq)];
-    const item = block?.[countBelow(block, ownSeq, seq)];
+    const item = this.#items.from({ seq });
     return item?.seq === seq ? item : undefined;
   }
 
   remove(item: T): void {
-    const at = this.#blockOf(item.seq);
-    const block = this.#blocks[at];
-    const place = block ? countBelow(block, ownSeq, item.seq) : 0;
-    if (block?.[place] !== item) return;
-    this.#size -= 1;
-    if (block.length === 1) this.#blocks.splice(at, 1);
-    else block.splice(place, 1);
+    if (item === this.#items.first) this.#items.removeFirst();
+    else if (item === this.#items.from(item)) this.#items.remove(item);
   }
 
   /** From the newest below `beforeSeq`. */
-  *newestFirst(beforeSeq: number): Generator<T> {
-    for (let at = countBelow(this.#blocks, firstSeq, beforeSeq) - 1; at >= 0; at--) {
-      const block = this.#blocks[at]!;
-      for (let i = countBelow(block, ownSeq, beforeSeq) - 1; i >= 0; i--) yield block[i]!;
-    }
-  }
-
-  /** Where an item with this seq stands or would stand. */
-  #blockOf(seq: number): number {
-    return Math.max(0, countBelow(this.#blocks, firstSeq, seq + 1) - 1);
-  }
-
-  #insert(item: T): void {
-    const at = this.#blockOf(item.seq);
-    const block = this.#blocks[at]!;
-    block.splice(countBelow(block, ownSeq, item.seq), 0, item);
-    if (block.length > blockMax) this.#blocks.splice(at + 1, 0, block.splice(blockMax / 2));
+  newestFirst(beforeSeq: number): Iterable<T> {
+    return this.#items.before({ seq: beforeSeq });
   }
 }
 
-const ownSeq = (item: Numbered): number => item.seq;
-const firstSeq = (block: readonly Numbered[]): number => block[0]!.seq;
-
-/** How many of a sorted list have a seq below this one. */
-function countBelow<T>(list: readonly T[], seqOf: (item: T) => number, seq: number): number {
-  let low = 0;
-  let high = list.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (seqOf(list[middle]!) < seq) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+function isOlder(a: Numbered, b: Numbered): boolean {
+  return a.seq < b.seq;
 }
 
 /** Several lists as one, from the newest below `beforeSeq`. An item that stands in two of them comes once. */

@@ -3,6 +3,7 @@ import type { LogLine } from '../../core/store.js';
 import { bounds, type ClaimRecord, type Row, type Tables, type TallyState, type Tombstone } from '../local/tables.js';
 import { createEventLog } from './events.js';
 import { createFinished } from './finished.js';
+import { createInTurn } from './in-turn.js';
 import { createLimits } from './limits.js';
 import type { Ordered } from './ordered.js';
 import { createOwned } from './owned.js';
@@ -11,7 +12,8 @@ import { createStored, enter, leave } from './stored.js';
 import { createTerm } from './term.js';
 
 export function createTables(): Tables {
-  const live = new Map<string, Row>();
+  /** Live and finished. */
+  const rows = new Map<string, Row>();
   const liveByType = new Map<string, Ordered<Row>>();
   const liveByKey = new Map<string, Ordered<Row>>();
   const pending = createPending();
@@ -20,10 +22,11 @@ export function createTables(): Tables {
   const stored = createStored({
     held: heldRows,
     expired: (now) => pending.expiredRows(now),
-    byIds: (ids) => [...new Set(ids)].map((id) => live.get(id) ?? finished.get(id)).filter((row) => row !== undefined),
+    byIds: (ids) => [...new Set(ids)].map((id) => rows.get(id)).filter((row) => row !== undefined),
   });
   const turns = new Map<string, number>();
   const claims = new Map<number, ClaimRecord>();
+  const inTurn = createInTurn();
   const tally = new Map<string, Map<TallyState, number>>(); // queue → state → how many
   const paused = new Set<string>();
   const events = createEventLog();
@@ -37,7 +40,7 @@ export function createTables(): Tables {
   const keyOf = (row: { type: string; key: string | null }): string => `${row.type}\0${row.key}`;
   const turnKey = (row: Row): string => `${row.type}\0${row.queue}\0${row.exclusiveKey}`;
   function forgetLive(row: Row): void {
-    live.delete(row.id);
+    row.claim = undefined;
     owned.leave(row);
     leave(liveByType, row.type, row);
     if (row.key !== null) leave(liveByKey, keyOf(row), row);
@@ -55,11 +58,14 @@ export function createTables(): Tables {
     nextSeq: () => ++seq,
     nextEpoch: () => ++epoch,
 
-    isKnown: (id) => live.has(id) || finished.get(id) !== undefined || tombstones.has(id),
-    live: (id) => live.get(id),
+    isKnown: (id) => rows.has(id) || tombstones.has(id),
+    live(id) {
+      const row = rows.get(id);
+      return row?.state === null ? row : undefined;
+    },
     liveAt: (at) => stored.liveAt(at),
     add(row) {
-      live.set(row.id, row);
+      rows.set(row.id, row);
       stored.add(row);
       owned.add(row);
       enter(liveByType, row.type, row);
@@ -91,29 +97,37 @@ export function createTables(): Tables {
     clearTurn: (row) => void turns.delete(turnKey(row)),
 
     claim: (at) => claims.get(at),
-    addClaim: (record) => void claims.set(record.epoch, record),
-    names: (record, row) => record.seqs.includes(row.seq),
+    addClaim(record, taken) {
+      claims.set(record.epoch, record);
+      for (const row of taken) row.claim = record;
+      inTurn.add(record, taken);
+    },
+    held: (record, id) => inTurn.next(record, id),
+    names: (record, row) => row.claim === record,
     saveClaim: () => undefined,
-    dropClaim: (record) => void claims.delete(record.epoch),
+    dropClaim(record) {
+      claims.delete(record.epoch);
+      inTurn.drop(record);
+    },
     lapsedClaims(now, limit) {
       const lapsed: ClaimRecord[] = [];
       for (const record of claims.values()) if (record.dueAt <= now) lapsed.push(record);
       return lapsed.sort((a, b) => a.dueAt - b.dueAt || a.epoch - b.epoch).slice(0, limit);
     },
     claimsOf: (owner) => [...claims.values()].filter((record) => record.owner === owner),
-    claimOf(row) {
-      for (const record of claims.values())
-        if (row.epoch < record.epoch && record.seqs.includes(row.seq)) return record;
-      return undefined;
-    },
+    claimOf: ({ claim, epoch: over }) => (claim && over < claim.epoch && claims.has(claim.epoch) ? claim : undefined),
 
-    finished: (id) => finished.get(id),
+    finished(id) {
+      const row = rows.get(id);
+      return row && row.state !== null ? row : undefined;
+    },
     finish(row) {
       forgetLive(row);
       finished.add(row);
       stored.finish(row);
     },
     drop(row) {
+      rows.delete(row.id);
       if (row.state === null) forgetLive(row);
       else finished.remove(row);
       if (row.heldUntil !== null) owned.dropHold(row);
@@ -126,7 +140,7 @@ export function createTables(): Tables {
     oldestFinished: (limit) => finished.oldest(limit),
     finishedAfter: (order, after, limit) => finished.after(order, after, limit),
     countGroupAfter: (after) => finished.countGroupAfter(after),
-    storedTotal: () => live.size + finished.size - owned.size,
+    storedTotal: () => rows.size - owned.size,
 
     hold(row) {
       owned.hold(row);
