@@ -24,6 +24,7 @@ const ways: Readonly<Record<string, () => Promise<Opener>>> = {
   },
 };
 
+const created = { outcome: 'created' };
 const add = (store: Store, ...jobs: NewJob[]) => store.insert(jobs, { atomic: false });
 
 describe.each(Object.keys(ways))('%s', (way) => {
@@ -38,8 +39,8 @@ describe.each(Object.keys(ways))('%s', (way) => {
   test('adds jobs in turns: each has its own number, and all are counted', async () => {
     const { store, other } = await twoStores();
     for (let i = 0; i < 3; i++) {
-      await add(store, newJob(), newJob());
-      await add(other, newJob());
+      await expect(add(store, newJob(), newJob())).resolves.toMatchObject([created, created]);
+      await expect(add(other, newJob())).resolves.toMatchObject([created]);
     }
     const { jobs } = await claim(store, { slots: 20 });
     expect(jobs.map(({ seq }) => seq)).toEqual(Array.from({ length: 11 }, (_, index) => index + 1));
@@ -91,7 +92,7 @@ describe.each(Object.keys(ways))('%s', (way) => {
     const { store, other, open } = await twoStores();
     const limits = new Map([['default', { maxPending: 2, concurrency: null, rate: null }]]);
     const third = await open({ limits });
-    expect(await add(store, newJob())).toMatchObject([{ outcome: 'refused' }]);
+    await expect(add(store, newJob())).resolves.toMatchObject([{ outcome: 'refused' }]);
     await Promise.all([store.close(), other.close(), third.close()]);
   });
 });
