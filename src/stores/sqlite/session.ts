@@ -49,7 +49,7 @@ export interface StepPart {
   forget?(): void;
 }
 
-export interface Remembered<T> {
+interface Remembered<T> {
   get(): T;
   forget(): void;
 }
