@@ -338,6 +338,21 @@ export const mutants = [
     to: '',
     tests: ['test/stores/sqlite-transactions.test.ts'],
   },
+  // ---- what a store remembers between its steps -------------------------------------------------------------------------
+  {
+    name: 'what another connection wrote is not noticed',
+    file: 'src/stores/sqlite/session.ts',
+    from: 'const isSame = version === seenVersion;',
+    to: 'const isSame = seenVersion !== undefined;',
+    tests: ['test/stores/sqlite-remembered.test.ts'],
+  },
+  {
+    name: 'what others wrote by a connection that was given is not noticed',
+    file: 'src/stores/sqlite/session.ts',
+    from: 'if (!isOurs) return false;',
+    to: '',
+    tests: ['test/stores/sqlite-remembered.test.ts'],
+  },
   // ---- schedules ------------------------------------------------------------------------------------------------------
   {
     name: 'a schedule forgets the tick that it fired',

@@ -168,7 +168,7 @@ function reasonIn(exceptions: readonly Exception[], text: string): string | unde
 
 /** A whole table, or a whole index: the values of a parameter, constants and inner results are none. */
 function isWalk(line: string): boolean {
-  return /^SCAN (?!json_each|CONSTANT|\(subquery)/.test(line);
+  return /^SCAN (?!json_each|CONSTANT|\d+-ROW VALUES|\(subquery)/.test(line);
 }
 
 function planOf(text: string): string[] {

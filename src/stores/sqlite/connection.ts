@@ -12,6 +12,8 @@ export interface Connection {
   readonly db: SqliteDatabase;
   /** How messages name it. */
   readonly where: string;
+  /** Opened here: nobody else has it. */
+  readonly isOurs: boolean;
   /** Absolute; null: in memory, or a connection that was given. */
   readonly path: string | null;
   /** Of the file when it was opened. */
@@ -44,7 +46,7 @@ export async function openFile(file: string, options: ConnectionOptions, system:
     const durability = path === null ? 'process' : options.synchronous === 'full' ? 'fsync' : 'os';
     const inode = path === null ? null : (await stat(path)).ino;
     const transactions = createTransactions(db, where);
-    return { db, where, path, inode, durability, line, transactions, setCleaning: checkpointsOf(db) };
+    return { db, where, isOurs: true, path, inode, durability, line, transactions, setCleaning: checkpointsOf(db) };
   } catch (error) {
     db.close();
     throw error;
@@ -57,7 +59,17 @@ export async function useGiven(db: SqliteDatabase, options: ConnectionOptions, s
   const line = linesOf(where, options);
   const durability = await line.writing.run(() => durabilityOf(db), system);
   const transactions = createTransactions(db, where);
-  return { db, where, path: null, inode: null, durability, line, transactions, setCleaning: () => undefined };
+  return {
+    db,
+    where,
+    isOurs: false,
+    path: null,
+    inode: null,
+    durability,
+    line,
+    transactions,
+    setCleaning: () => undefined,
+  };
 }
 
 function linesOf(where: string, { lockWaitMs }: ConnectionOptions): Connection['line'] {

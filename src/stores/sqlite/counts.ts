@@ -3,6 +3,7 @@
  * `seq`, `epoch`, `stored` and `policy` (part ''), the tally (name: state, part: queue), and the rows per policy
  * (`uses`, part: its number). A number at 0 has no row.
  */
+import type { Statement } from './driver.js';
 import type { Session, StepPart } from './session.js';
 
 export interface Counts extends StepPart {
@@ -14,25 +15,45 @@ export interface Counts extends StepPart {
 }
 
 interface Count {
-  /** Null: not read in this step. */
+  readonly name: string;
+  readonly part: string;
+  /** Null: not read. */
   stored: number | null;
   delta: number;
 }
 
+const rememberedMax = 1_000;
+/** Numbers that one statement writes: a small step has fewer. */
+const writtenMax = 8;
+
 export function createCounts(sql: Session['sql'], names: Session['names']): Counts {
   const table = names('counts');
   const select = sql(`select n from ${table} where name = ? and part = ?`);
-  const upsert = sql(
-    `insert into ${table} (name, part, n) values (?, ?, ?) on conflict do update set n = n + excluded.n`,
-  );
+  const upsertOf = (many: number): Statement =>
+    sql(
+      `insert into ${table} (name, part, n) values ${Array(many).fill('(?, ?, ?)').join(', ')} ` +
+        'on conflict do update set n = n + excluded.n',
+    );
+  const upserts = Array.from({ length: writtenMax }, (_, index) => upsertOf(index + 1));
   const removeZero = sql(`delete from ${table} where name = ? and part = ? and n = 0`);
   const known = new Map<string, Map<string, Count>>();
+  let remembered = 0;
+  const touched = new Set<Count>();
 
   function entry(name: string, part: string): Count {
     let parts = known.get(name);
     if (!parts) known.set(name, (parts = new Map<string, Count>()));
     let count = parts.get(part);
-    if (!count) parts.set(part, (count = { stored: null, delta: 0 }));
+    if (!count) {
+      parts.set(part, (count = { name, part, stored: null, delta: 0 }));
+      remembered += 1;
+    }
+    return count;
+  }
+  function add(name: string, part: string, delta: number): Count {
+    const count = entry(name, part);
+    count.delta += delta;
+    touched.add(count);
     return count;
   }
   function read(name: string, part = ''): number {
@@ -40,25 +61,35 @@ export function createCounts(sql: Session['sql'], names: Session['names']): Coun
     count.stored ??= Number(select.get(name, part)?.[0] ?? 0);
     return count.stored + count.delta;
   }
-  function write(name: string, part: string, count: Count): void {
-    if (count.delta === 0) return;
-    upsert.run(name, part, count.delta);
-    if (count.delta < 0) removeZero.run(name, part);
-    if (count.stored !== null) count.stored += count.delta;
-    count.delta = 0;
+  function write(counts: readonly Count[]): void {
+    upserts[counts.length - 1]!.run(...counts.flatMap(({ name, part, delta }) => [name, part, delta]));
+    for (const count of counts) {
+      const { name, part, delta } = count;
+      if (count.stored !== null) count.stored += delta;
+      if (delta < 0 && !count.stored) removeZero.run(name, part);
+      count.delta = 0;
+    }
+  }
+  function forget(): void {
+    known.clear();
+    touched.clear();
+    remembered = 0;
   }
   return {
-    begin: () => known.clear(),
-    read,
-    add(name, part, delta) {
-      entry(name, part).delta += delta;
+    begin() {
+      if (remembered > rememberedMax) forget();
     },
+    reread: forget,
+    read,
+    add: (name, part, delta) => void add(name, part, delta),
     advance(name, by) {
-      entry(name, '').delta += by;
-      return read(name);
+      const { stored, delta } = add(name, '', by);
+      return stored === null ? read(name) : stored + delta;
     },
     flush() {
-      for (const [name, parts] of known) for (const [part, count] of parts) write(name, part, count);
+      const changed = [...touched].filter(({ delta }) => delta !== 0);
+      touched.clear();
+      for (let from = 0; from < changed.length; from += writtenMax) write(changed.slice(from, from + writtenMax));
     },
   };
 }

@@ -26,14 +26,17 @@ export interface Held extends StepPart {
 export function createHeld({ rows }: Session, live: Live, records: Pick<Claims, 'claim'>): Held {
   const claims = new Map<number, Map<string, Known>>();
 
-  function forgetOldest(): void {
-    let total = 0;
+  /** Endings come in the order of claims: where there is no room, the oldest stay, unless others have ended them. */
+  function hasRoomFor(size: number): boolean {
+    let total = size;
     for (const claim of claims.values()) total += claim.size;
     for (const [epoch, claim] of claims) {
-      if (total <= rowsMax) return;
+      if (total <= rowsMax) return true;
+      if (records.claim(epoch)) return false;
       total -= claim.size;
       claims.delete(epoch);
     }
+    return total <= rowsMax;
   }
 
   return {
@@ -43,8 +46,7 @@ export function createHeld({ rows }: Session, live: Live, records: Pick<Claims, 
       const claim = new Map<string, Known>();
       for (const row of claimed)
         if (row.input.length <= inputMax && restOf(row, false) === null) claim.set(row.id, rows.get(row.seq)!);
-      claims.set(epoch, claim);
-      forgetOldest();
+      if (hasRoomFor(claim.size)) claims.set(epoch, claim);
     },
     expect(endings) {
       const unknown: string[] = [];

@@ -12,28 +12,34 @@ export interface KnownIds extends Pick<Tables, 'isKnown'>, StepPart {
 export function createKnownIds({ names, sql }: Session): KnownIds {
   const among = (where: string): string =>
     ['jobs', 'tombs'].map((table) => `exists (select 1 from ${names(table)} where ${where})`).join(' or ');
-  const select = sql(`select ${among('id = ?')} as known`);
+  const select = sql(`select ${among('id = ?')} as known, ${among('id > ?')} as later`);
   const selectFrom = sql(`select ${among('id >= ?')} as known`);
   const selectMany = sql(`select value from json_each(?) where ${among('id = json_each.value')}`);
   const known = new Map<string, boolean>();
-  /** No id from here on was known when the step began, and none above the other was added since. */
+  /** When this was looked for, no id from here on was known; none above the other was added since. */
   let newFrom: string | null = null;
   let newAbove = '';
+  const isNew = (id: string): boolean => newFrom !== null && id >= newFrom && id > newAbove;
 
   return {
-    begin() {
-      known.clear();
+    begin: () => known.clear(),
+    reread() {
       newFrom = null;
       newAbove = '';
     },
     isKnown(id) {
-      if (newFrom !== null && id >= newFrom && id > newAbove) return false;
-      return known.get(id) ?? select.get(id, id)?.[0] === 1;
+      if (isNew(id)) return false;
+      const found = known.get(id);
+      if (found !== undefined) return found;
+      const [isThere, isLater] = select.get(id, id, id, id)!;
+      if (isThere === 0 && isLater === 0) newFrom = id;
+      return isThere === 1;
     },
     expect(ids) {
-      // Ids that the library makes grow with time, so mostly one look suffices.
+      // Ids that the library makes grow with time, so mostly one look suffices, or none.
       let least = ids[0]!;
       for (const id of ids) if (id < least) least = id;
+      if (isNew(least)) return;
       if (selectFrom.get(least, least)?.[0] === 0) {
         newFrom = least;
         return;

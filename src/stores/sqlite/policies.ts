@@ -68,10 +68,11 @@ export function createPolicies(sql: Session['sql'], names: Session['names'], cou
     },
     flush() {
       for (const [no, delta] of deltas) {
+        const users = counts.read('uses', String(no));
         counts.add('uses', String(no), delta);
         // Another process may have removed it with its last user since it was remembered here.
-        if (delta > 0) insert.run(no, bodyOf(no));
-        if (delta < 0 && counts.read('uses', String(no)) === 0) remove.run(no);
+        if (users === 0 && delta > 0) insert.run(no, bodyOf(no));
+        if (users > 0 && users + delta === 0) remove.run(no);
       }
     },
   };

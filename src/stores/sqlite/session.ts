@@ -3,7 +3,7 @@
  * gathered during a step and written at its end.
  */
 import type { Row } from '../local/tables.js';
-import { prepare, type SqliteDatabase, type Statement, type Values } from './driver.js';
+import { prepare, type SqliteDatabase, type Statement, type Value, type Values } from './driver.js';
 import { type Counts, createCounts } from './counts.js';
 import { createPolicies, type Policies } from './policies.js';
 import { doneRow, liveRow } from './rows.js';
@@ -43,8 +43,15 @@ export interface StepPart {
   begin(): void;
   /** The step ends: write what was gathered. */
   flush?(): void;
-  /** What it knows beyond one step may not be true any more. */
+  /** Others have written since the last step, or it was rolled back: what was read then is forgotten. */
+  reread?(): void;
+  /** It was rolled back, or may be: what no other step could make untrue is forgotten too. */
   forget?(): void;
+}
+
+interface Remembered<T> {
+  get(): T;
+  forget(): void;
 }
 
 export interface Session {
@@ -66,11 +73,16 @@ export interface Session {
   live(values: Values): Row;
   /** The object of a finished row, from `doneColumns`. */
   done(values: Values): Row;
+  /** What hardly ever changes: read once, and again when others have written or it was forgotten. */
+  remember<T>(read: () => T): Remembered<T>;
+  /** Whether nobody but these tables has written to them since this was asked the last time. */
+  isUnchanged(): boolean;
   /** Parts are begun and flushed in this order; counts come last, because others count while they write. */
   readonly parts: StepPart[];
 }
 
-export function createSession(db: SqliteDatabase, names: Names): Session {
+/** `isOurs`: nobody else writes by this connection. Of what other connections do, SQLite tells by a number. */
+export function createSession(db: SqliteDatabase, names: Names, isOurs: boolean): Session {
   const gathering = createGathering();
   const writer = statementCache((text) => prepare(db, text));
   const sql = statementCache((text) => after(writer(text), gathering));
@@ -107,6 +119,10 @@ export function createSession(db: SqliteDatabase, names: Names): Session {
     return know(build(values, policies.bodyOf(policy)), policy).row;
   }
 
+  const dataVersion = writer('pragma data_version');
+  let seenVersion: Value | undefined;
+  const parts: StepPart[] = [gathering, { begin: () => rows.clear() }, policies, counts];
+
   const session: Session = {
     names,
     sql,
@@ -119,9 +135,29 @@ export function createSession(db: SqliteDatabase, names: Names): Session {
     arrivals: 0,
     live: (values) => rowOf(values, liveRow),
     done: (values) => rowOf(values, doneRow),
-    parts: [gathering, { begin: () => rows.clear() }, policies, counts],
+    remember(read) {
+      const remembered = rememberedOf(read);
+      parts.push({ begin: () => undefined, reread: () => remembered.forget() });
+      return remembered;
+    },
+    isUnchanged() {
+      if (!isOurs) return false;
+      const version = dataVersion.get()?.[0];
+      const isSame = version === seenVersion;
+      seenVersion = version;
+      return isSame;
+    },
+    parts,
   };
   return session;
+}
+
+function rememberedOf<T>(read: () => T): Remembered<T> {
+  let known: { readonly value: T } | null = null;
+  return {
+    get: () => (known ??= { value: read() }).value,
+    forget: () => void (known = null),
+  };
 }
 
 function statementCache(make: (text: string) => Statement): (text: string) => Statement {

@@ -57,13 +57,11 @@ export function sqliteStore(source: SqliteSource, options: SqliteOptions = {}): 
   return {
     engine: 'sqlite',
     async open(context) {
-      const { connection, namespaces } = await acquire(context);
+      const shared = await acquire(context);
       try {
-        const opening = namespaces.get(context.namespace) ?? openNamespace(connection, context);
-        namespaces.set(context.namespace, opening);
-        return await openLocal(engineOf(connection, await opening, context, release), context);
+        const namespace = await namespaceOf(shared, context);
+        return await openLocal(engineOf(shared.connection, namespace, context, release), context);
       } catch (error) {
-        namespaces.delete(context.namespace);
         await release();
         throw error;
       }
@@ -109,11 +107,24 @@ async function connect(source: SqliteSource, settings: ConnectionOptions, contex
   return { connection, namespaces: new Map() };
 }
 
-function openNamespace({ db, where, line }: Connection, { namespace, system }: StoreContext): Promise<Namespace> {
+/** One for all who open it: what its tables remember is true as long as nobody else writes to them by the connection. */
+function namespaceOf({ connection, namespaces }: Shared, context: StoreContext): Promise<Namespace> {
+  const known = namespaces.get(context.namespace);
+  if (known) return known;
+  const opening = openNamespace(connection, context);
+  namespaces.set(context.namespace, opening);
+  opening.catch(() => namespaces.delete(context.namespace));
+  return opening;
+}
+
+function openNamespace(
+  { db, where, isOurs, line }: Connection,
+  { namespace, system }: StoreContext,
+): Promise<Namespace> {
   return line.writing.run(() => {
     migrate(db, namespace, where);
-    const tablesOn = (on: SqliteDatabase): SqliteTables => createTables(on, namespace);
-    const tables = tablesOn(db);
+    const tables = createTables(db, namespace, isOurs);
+    const tablesOn = (on: SqliteDatabase): SqliteTables => createTables(on, namespace, false);
     return { tables, inside: createInside({ db, where, namespace, tablesOn }), listeners: new Set() };
   }, system);
 }

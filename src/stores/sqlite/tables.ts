@@ -30,8 +30,9 @@ export interface SqliteTables extends Tables {
   quiet(request: ClaimRequest, now: number): { readonly nextDueAt: number | null } | null;
 }
 
-export function createTables(db: SqliteDatabase, namespace: string): SqliteTables {
-  const session = createSession(db, namesOf(namespace));
+/** `isOurs`: nobody else writes by this connection. */
+export function createTables(db: SqliteDatabase, namespace: string, isOurs: boolean): SqliteTables {
+  const session = createSession(db, namesOf(namespace), isOurs);
   const live = createLive(session);
   const pending = createPending(session, live);
   const claims = createClaims(session, live);
@@ -51,19 +52,9 @@ export function createTables(db: SqliteDatabase, namespace: string): SqliteTable
     heldSeqs: () => claims.heldSeqs(),
     expiredSeqs: (now) => pending.expiredSeqs(now),
   });
-  /** Read once in a step. */
-  let stepLimits: ReturnType<Tables['limits']> | null = null;
-  const forgetLimits = (): void => void (stepLimits = null);
-  const parts: readonly StepPart[] = [
-    claims,
-    held,
-    ids,
-    lineLog,
-    tombstones,
-    owned,
-    { begin: forgetLimits },
-    ...session.parts,
-  ];
+  const knownLimits = session.remember(() => limits.limits());
+  const knownPauses = session.remember(() => pauses.paused());
+  const parts: readonly StepPart[] = [claims, held, ids, lineLog, tombstones, owned, ...session.parts];
 
   return {
     ...live,
@@ -79,10 +70,19 @@ export function createTables(db: SqliteDatabase, namespace: string): SqliteTable
     ...createTerm(session),
     ...createCards(session),
     ...createTotals(session),
-    limits: () => (stepLimits ??= limits.limits()),
+    limits: () => knownLimits.get(),
     setLimits(queue, wanted) {
       limits.setLimits(queue, wanted);
-      forgetLimits();
+      knownLimits.forget();
+    },
+    paused: () => knownPauses.get(),
+    setPaused(queue, paused) {
+      pauses.setPaused(queue, paused);
+      knownPauses.forget();
+    },
+    clearPauses() {
+      pauses.clearPauses();
+      knownPauses.forget();
     },
     isKnown: (id) => ids.isKnown(id),
     expectNew: (expected) => ids.expect(expected),
@@ -143,6 +143,7 @@ export function createTables(db: SqliteDatabase, namespace: string): SqliteTable
     addTombstone: (tombstone) => tombstones.addTombstone(tombstone),
     begin() {
       for (const part of parts) part.begin();
+      if (!session.isUnchanged()) for (const part of parts) part.reread?.();
     },
     flush() {
       for (const part of parts) part.flush?.();
@@ -150,6 +151,7 @@ export function createTables(db: SqliteDatabase, namespace: string): SqliteTable
     forget() {
       for (const part of parts) {
         part.begin();
+        part.reread?.();
         part.forget?.();
       }
     },
