@@ -124,6 +124,8 @@ local limits, ready, view, scan, inserting, full, due, holding = {}, {}, {}, {},
 export const log = String.raw`
 local sender, cap = arg(), tonumber(arg())
 local function isOverCap() return cap ~= nil and call('HLEN', JOB) > cap and storedTotal() > cap end
+-- A user who may not publish does without: the step is done, and must not fail at its end.
+local function publishHints(line) redis.pcall('PUBLISH', root .. 'hints', sender .. ' ' .. line) end
 -- What the short ways tell: lines of events, the jobs that ended by queue.
 local ended = { lines = {}, told = 0, freed = {}, any = false }
 -- The newest records, as far as their events fit. Numbers begin with the server's time, so that a cursor from before the
@@ -233,8 +235,7 @@ local function hints()
   if step.mayExceedCap and isOverCap() then words[#words + 1] = 'k' end
   if step.cancelRequested or step.paused then step.publish = true end
   local line = concat(words, ' ')
-  -- A user who may not publish does without: the step is done, and must not fail at its end.
-  if step.publish and line ~= '' then redis.pcall('PUBLISH', root .. 'hints', sender .. ' ' .. line) end
+  if step.publish and line ~= '' then publishHints(line) end
   if step.told > 0 then line = line == '' and 'e' or line .. ' e' end
   return line
 end
