@@ -147,7 +147,19 @@ describeOn('redis', 'a user of Redis with few rights', () => {
     const server = await privateRedis({ appendfsync: 'everysec' });
     const store = await openStore({ url: await asUser(server, '~*', 'resetchannels', '+@all') });
     store.subscribe(() => undefined);
-    expect((await store.insert([newJob()], { atomic: false }))[0]).toMatchObject({ outcome: 'created' });
+    for (const way of ['long', 'short']) {
+      expect((await store.insert([newJob()], { atomic: false }))[0], way).toMatchObject({ outcome: 'created' });
+      const request = {
+        owner: 'worker',
+        slots: 1,
+        ahead: 0,
+        leaseMs: 30_000,
+        maxStalls: 3,
+        types: ['mail'],
+        queues: null,
+      };
+      expect((await store.claim(request)).jobs, 'the next one is the first of its lane, too').toHaveLength(1);
+    }
   });
 
   it('is refused with STORE_DENIED where it may not run scripts', async () => {

@@ -73,7 +73,7 @@ export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
       else args.push('0');
       const [line, answers, claimed] = (await change('settle', args)) as [string, string, ClaimReply | null];
       tell(line);
-      return { answers: inPlace(answersIn(answers), places), claimed: next && claimedIn(claimed!, next) };
+      return { answers: answersIn(answers, places), claimed: next && claimedIn(claimed!, next) };
     },
     async sweep({ limit, cleanup, term, entry }) {
       if (term && entry !== null) return closedTerm((await change('closeTerm', [term.holder, entry])) as number);
@@ -158,7 +158,8 @@ type ClaimReply = [
   more: number,
   shapes: string[],
   ids: string,
-  jobs: string | (string | View)[],
+  /** Parcels of plain jobs, with NUL between them, and views of others. */
+  jobs: (string | View)[],
 ];
 
 function claimedIn(
@@ -170,23 +171,28 @@ function claimedIn(
   const shapes = shapesIn(shapeList);
   const hold = { epoch, at, dueAt: at + request.leaseMs };
   const names = ids.split(',');
-  const stored = (typeof jobs !== 'string' ? jobs : jobs === '' ? [] : jobs.split('\0')).map(
-    (job, index): StoredJob =>
-      typeof job === 'string' ? claimedPlain(names[index]!, job, shapes, hold) : jobIn(job, shapes),
-  );
+  const stored: StoredJob[] = [];
+  for (const job of jobs) {
+    if (typeof job !== 'string') stored.push(jobIn(job, shapes));
+    else for (const text of job.split('\0')) stored.push(claimedPlain(names[stored.length]!, text, shapes, hold));
+  }
   return { epoch, at, jobs: stored, nextDueInMs: nextDue === '-1' ? null : Number(nextDue), more: more === 1 };
 }
 
 const answerNames: { readonly [letter: string]: SettleAnswer } = { o: 'ok', s: 'STALE_CLAIM', a: 'ALREADY_SETTLED' };
 
-function inPlace<T>(list: readonly T[], places: readonly number[]): T[] {
-  const placed: T[] = Array.from(list);
-  for (const [index, item] of list.entries()) placed[places[index]!] = item;
-  return placed;
+/** `places`: where each answer belongs; without it, in the order in which they came. */
+function answersIn(letters: string, places?: readonly number[]): SettleAnswer[] {
+  const answers = new Array<SettleAnswer>(letters.length);
+  for (let i = 0; i < letters.length; i++) answers[places ? places[i]! : i] = answerNames[letters[i]!]!;
+  return answers;
 }
 
-function answersIn(letters: string): SettleAnswer[] {
-  return Array.from(letters, (letter) => answerNames[letter]!);
+interface Run {
+  readonly epoch: number;
+  readonly ids: string[];
+  readonly results: string[];
+  readonly places: number[];
 }
 
 /**
@@ -195,15 +201,17 @@ function answersIn(letters: string): SettleAnswer[] {
  * is spoken of twice, it matters who comes first, and then nothing goes in runs.
  */
 function settleArgs(args: Value[], settlements: readonly Settlement[]): readonly number[] {
-  const runs = new Map<number, { readonly ids: string[]; readonly results: string[]; readonly places: number[] }>();
+  const runs = new Map<number, Run>();
   const others: number[] = [];
-  for (const [index, { id, epoch, ending, memo, then }] of settlements.entries()) {
+  let run: Run | undefined;
+  for (let index = 0; index < settlements.length; index++) {
+    const { id, epoch, ending, memo, then } = settlements[index]!;
     if (ending.kind !== 'complete' || memo !== undefined || then?.length || ending.result.includes('\0')) {
       others.push(index);
       continue;
     }
-    let run = runs.get(epoch);
-    if (!run) runs.set(epoch, (run = { ids: [], results: [], places: [] }));
+    if (run?.epoch !== epoch) run = runs.get(epoch);
+    if (!run) runs.set(epoch, (run = { epoch, ids: [], results: [], places: [] }));
     run.ids.push(id);
     run.results.push(ending.result);
     run.places.push(index);
@@ -214,7 +222,7 @@ function settleArgs(args: Value[], settlements: readonly Settlement[]): readonly
     return settlements.map((_, index) => index);
   }
   args.push(runs.size);
-  for (const [epoch, { ids, results }] of runs) args.push(epoch, ids.length, ids.join(','), results.join('\0'));
+  for (const { epoch, ids, results } of runs.values()) args.push(epoch, ids.length, ids.join(','), results.join('\0'));
   args.push(others.length);
   for (const index of others) settlementArgs(args, settlements[index]!);
   return [...[...runs.values()].flatMap(({ places }) => places), ...others];

@@ -152,8 +152,8 @@ local function holdTaken(request)
   end
   return epoch, counts
 end
--- Epoch, at, nextDueInMs or -1, whether there is more, shapes, ids, and of each its text or its view; of plain ones alone
--- one text with NULs between them.
+-- Epoch, at, nextDueInMs or -1, whether there is more, shapes, ids, and the jobs in the order of their ids: each as its view
+-- or as a parcel of one, or plain ones alone in parcels of many.
 local function claim(request)
   local tended = tend()
   local paused = setOf(call('SMEMBERS', PAUSED))
@@ -172,7 +172,7 @@ local function claim(request)
   end
   return {
     epoch, whole(now), nextAt and whole(max(0, nextAt - now)) or '-1', (taken.more or tended.more) and 1 or 0,
-    view.shapes(), concat(taken.ids, ','), plain and concat(jobs, '\0') or jobs,
+    view.shapes(), concat(taken.ids, ','), plain and parcels(jobs) or jobs,
   }
 end
 `;

@@ -32,7 +32,7 @@ end
 function finished.recall(row)
   local record = finished.record(row.swift)
   if not record.byId then
-    record.byId, record.all = {}, texts(record.results, #record.ids)
+    record.byId, record.all = {}, texts(record.results)
     for i, result in ipairs(record.all) do record.byId[record.ids[i]] = result end
   end
   row.state, row.left, row.attempts, row.result = 'completed', 'complete', 1, record.byId[row.id]
@@ -183,7 +183,7 @@ function finished.trimList()
   for _ = 1, 1000 do
     local record, ids, results = finished.record(no), {}, {}
     if not record then return end
-    local all = record.all or texts(record.results, #record.ids)
+    local all = record.all or texts(record.results)
     for i, id in ipairs(record.ids) do
       local row = loaded[id]
       if row == nil or (row and row.swift == no) then

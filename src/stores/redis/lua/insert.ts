@@ -115,7 +115,7 @@ local function readJobs(n)
   while #jobs < n do
     if arg() == 'P' then
       local about, count = parseShape(arg()), tonumber(arg())
-      local ids, inputs = names(arg()), texts(arg(), count)
+      local ids, inputs = names(arg()), texts(arg())
       for i = 1, count do
         jobs[#jobs + 1] = { id = ids[i], input = inputs[i], about = about, deduplication = 'none', priority = 0, inMs = 0 }
       end

@@ -28,42 +28,43 @@ local function nextEpoch()
   call('HSET', COUNTERS, 'epoch', epoch)
   return epoch
 end
--- What is popped and may not be claimed ahead goes back to the head.
+-- What is popped and may not be claimed ahead goes back to the head. Of each that is taken: its id, its text, and its group,
+-- which is shape and chunk; and the shapes by number.
 local function popPlain(list, slots, want)
-  local ids, given = {}, call('LPOP', list, want)
-  if not given then return ids, {}, {} end
-  local rowTexts, taken, shapes, n, last, about = many(JOB, given), {}, {}, 0, nil, nil
+  local ids, taken, groups, shapes, n = {}, {}, {}, {}, 0
+  local given = call('LPOP', list, want) or {}
+  local rowTexts, last, about = many(JOB, given), nil, nil
   for i = 1, #given do
     local text = rowTexts[i]
     if text then
-      local shape = sub(text, 2, 5)
-      if shape ~= last then
-        about = shapes[shape]
+      local group = sub(text, 2, 13)
+      if group ~= last then
+        local no = sub(group, 1, 4)
+        about, last = shapes[no], group
         if not about then
-          local all = call('HGET', root .. 'shape', shape)
+          local all = call('HGET', root .. 'shape', no)
           local kind, queue, marks = match(all, SHAPE_MARKS)
           about = { text = all, kind = kind, queue = queue, ahead = find(marks, 'a', 1, true) ~= nil }
-          shapes[shape] = about
+          shapes[no] = about
         end
-        last = shape
       end
       if n >= slots and not about.ahead then
         local back = {}
         for k = #given, i, -1 do back[#back + 1] = given[k] end
         spread('LPUSH', list, back)
-        return ids, taken, shapes
+        return ids, taken, groups, shapes
       end
       n = n + 1
-      ids[n], taken[n] = given[i], text
+      ids[n], taken[n], groups[n] = given[i], text, group
     end
   end
-  return ids, taken, shapes
+  return ids, taken, groups, shapes
 end
 -- Fates, the record, counts and events of what was taken.
-local function holdPlain(ids, taken, shapes, lane, owner, slots, leaseMs, maxStalls)
+local function holdPlain(ids, groups, shapes, lane, owner, slots, leaseMs, maxStalls)
   local epoch, joined, n, fates, last, begun, ahead = nextEpoch(), concat(ids, ','), #ids, {}, nil, nil, nil
   for i = 1, n do
-    local group = sub(taken[i], 2, 13)
+    local group = groups[i]
     if group ~= last then
       begun, ahead, last = group .. '.' .. epoch, group .. '~' .. epoch, group
     end
@@ -80,13 +81,19 @@ local function holdPlain(ids, taken, shapes, lane, owner, slots, leaseMs, maxSta
   end
   call('HINCRBY', root .. 'tally', queue .. ':processing', n)
   local about = '{"name":"claimed","type":"' .. match(lane, '^(.*):') .. '","queue":"' .. queue .. '","attempt":1}\t'
-  ended.lines[#ended.lines + 1], ended.told = about .. joined, ended.told + n
+  tellRun(about, joined, n)
   local shown = {}
   for no, shape in pairs(shapes) do
     shown[#shown + 1] = no
     shown[#shown + 1] = shape.text
   end
   return epoch, joined, shown
+end
+-- Texts of plain jobs for the caller, fifty to a parcel: what outgrows a buffer of Lua is copied and hashed several times.
+local function parcels(list)
+  local n, made = #list, {}
+  for i = 1, n, 50 do made[#made + 1] = concat(list, '\0', i, min(i + 49, n)) end
+  return made
 end
 local function isSomethingElseDue()
   if call('EXISTS', root .. 'lim', root .. 'paused') > 0 then return true end
@@ -108,9 +115,9 @@ local function claimPlain()
   end
   local list, epoch, joined, shown, taken, more = root .. 'l:' .. lane, '0', '', {}, {}, 0
   if lane ~= '' and want > 0 then
-    local ids, shapes
-    ids, taken, shapes = popPlain(list, slots, want)
-    if #ids > 0 then epoch, joined, shown = holdPlain(ids, taken, shapes, lane, owner, slots, leaseMs, maxStalls) end
+    local ids, groups, shapes
+    ids, taken, groups, shapes = popPlain(list, slots, want)
+    if #ids > 0 then epoch, joined, shown = holdPlain(ids, groups, shapes, lane, owner, slots, leaseMs, maxStalls) end
     if call('EXISTS', list) == 1 then
       more = 1
     else
@@ -120,13 +127,12 @@ local function claimPlain()
     end
   end
   local first = call('ZRANGE', root .. 'later', 0, 0, 'WITHSCORES')[2]
-  return { epoch, whole(now), first and whole(first - now) or '-1', more, shown, joined, concat(taken, '\0') }
+  return { epoch, whole(now), first and whole(first - now) or '-1', more, shown, joined, parcels(taken) }
 end
 -- Events and hints where no step was begun.
 local function tellPlain()
   if ended.told == 0 then return '' end
-  table.insert(ended.lines, 1, whole(now) .. ',' .. ended.told)
-  pushEvents(ended.lines, ended.told)
+  pushEvents(ended.told)
   return ended.any and isOverCap() and 'k e' or 'e'
 end
 `;

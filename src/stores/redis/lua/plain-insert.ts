@@ -4,7 +4,8 @@
  */
 export const insertPlain = String.raw`
 local function insertPlain(n)
-  if (tonumber(call('HGET', COUNTERS, 'clock')) or 0) > now then return nil end
+  local clock, seq, held = unpack(call('HMGET', COUNTERS, 'clock', 'seq', 'eventsHeld'))
+  if (tonumber(clock) or 0) > now then return nil end
   local runs, coming = {}, {}
   -- What comes: runs of jobs of one shape. None of their ids is known, and there is room for all.
   local mayHaveGone = call('EXISTS', root .. 'tomb') == 1
@@ -20,8 +21,8 @@ local function insertPlain(n)
       if known[i] then return nil end
     end
     local kind, queue = match(text, '^([^%z]*)%z([^%z]*)')
-    local run = { text = text, n = count, ids = ids, joined = ARGV[at + 4], inputs = ARGV[at + 5], kind = kind, queue = queue }
-    runs[#runs + 1] = run
+    runs[#runs + 1] =
+      { text = text, n = count, ids = ids, joined = ARGV[at + 4], inputs = ARGV[at + 5], kind = kind, queue = queue }
     coming[queue] = (coming[queue] or 0) + count
   end
   if call('EXISTS', root .. 'lim') == 1 then
@@ -37,11 +38,13 @@ local function insertPlain(n)
     runs[i].no = no
   end
 
-  local seq = call('HINCRBY', COUNTERS, 'seq', n) - n
-  local rowTexts, created, k, lines, types, publish = {}, digits(now, 9), 0, { whole(now) .. ',' .. n }, {}, false
+  seq = tonumber(seq) or 0
+  held = (tonumber(held) or 0) + n
+  call('HSET', COUNTERS, 'clock', whole(now), 'seq', whole(seq + n), 'eventsHeld', whole(held))
+  local rowTexts, created, k, types, publish = {}, digits(now, 9), 0, {}, false
   for r = 1, #runs do
     local run = runs[r]
-    local kind, own, lane, inputs = run.kind, run.ids, run.kind .. ':' .. run.queue, texts(run.inputs, run.n)
+    local kind, own, lane, inputs = run.kind, run.ids, run.kind .. ':' .. run.queue, texts(run.inputs)
     local i = 0
     while i < run.n do
       -- As many as still belong to the chunk of the next number.
@@ -55,30 +58,28 @@ local function insertPlain(n)
         k, low = k + 2, low + 1
       end
       i, seq = i + last, seq + last
-      local field = kind .. ':' .. chunk
+      local field, size = kind .. ':' .. chunk, whole(last)
       spread('RPUSH', root .. 'i:' .. field, entries)
-      call('HINCRBY', root .. 'chunkall', field, last)
-      if call('HINCRBY', root .. 'chunklive', field, last) == last and call('ZADD', root .. 'il:' .. kind, 0, chunk) == 1 then
+      call('HINCRBY', root .. 'chunkall', field, size)
+      if call('HINCRBY', root .. 'chunklive', field, size) == last and call('ZADD', root .. 'il:' .. kind, 0, chunk) == 1 then
         call('SADD', root .. 'types', kind)
       end
     end
-    call('HINCRBY', root .. 'shapeuses', run.no, run.n)
-    spread('RPUSH', root .. 'l:' .. lane, own)
-    if call('LLEN', root .. 'l:' .. lane) == run.n then
+    call('HINCRBY', root .. 'shapeuses', run.no, whole(run.n))
+    if spread('RPUSH', root .. 'l:' .. lane, own) == run.n then
       call('SADD', root .. 'q:' .. kind, run.queue)
       call('SADD', root .. 'lanes', lane)
       publish = true
     end
     types[r] = kind
-    lines[r + 1] = '{"name":"created","type":"' .. kind .. '","queue":"' .. run.queue .. '"}\t' .. run.joined
+    tellRun('{"name":"created","type":"' .. kind .. '","queue":"' .. run.queue .. '"}\t', run.joined, run.n)
   end
   if publish then setMany(JOB, rowTexts) else spread('HSET', JOB, rowTexts) end
-  call('HSET', COUNTERS, 'clock', now)
-  for queue, count in pairs(coming) do call('HINCRBY', root .. 'tally', queue .. ':pending', count) end
-  pushEvents(lines, n)
+  for queue, count in pairs(coming) do call('HINCRBY', root .. 'tally', queue .. ':pending', whole(count)) end
+  pushEvents(n, held)
   local line = 'r:' .. concat(types, ',')
   if isOverCap() then line = line .. ' k' end
-  if publish then call('PUBLISH', root .. 'hints', sender .. ' ' .. line) end
+  if publish then publishHints(line) end
   return { 'plain', line .. ' e' }
 end
 local n, atomic, asked = tonumber(arg()), arg() == '1', tonumber(arg())

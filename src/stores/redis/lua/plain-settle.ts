@@ -67,7 +67,7 @@ local function settlePlain(owner, epoch, n, joined, results)
     end
   end
   if k < n then
-    local own, left, list = {}, {}, texts(results, n)
+    local own, left, list = {}, {}, texts(results)
     for i = 1, #rest do list[rest[i]] = false end
     for i = 1, n do
       if list[i] then
@@ -82,7 +82,7 @@ local function settlePlain(owner, epoch, n, joined, results)
   call('HSET', COUNTERS, 'ended', now)
   closeClaim(epoch, k)
   for shape, each in pairs(shapes) do
-    local list = joined
+    local list, told = joined, k
     if several then
       list = {}
       for i = 1, n do
@@ -92,12 +92,11 @@ local function settlePlain(owner, epoch, n, joined, results)
           done[ids[i]] = nil
         end
       end
-      list = concat(list, ',')
+      list, told = concat(list, ','), #list
     end
-    local line = '{"name":"completed","type":"' .. each.kind .. '","queue":"' .. each.queue .. '","attempt":1}\t' .. list
-    ended.lines[#ended.lines + 1] = line
+    tellRun('{"name":"completed","type":"' .. each.kind .. '","queue":"' .. each.queue .. '","attempt":1}\t', list, told)
   end
-  ended.told, ended.any = ended.told + k, true
+  ended.any = true
   return rest
 end
 `;
@@ -109,7 +108,7 @@ for _ = 1, tonumber(arg()) do
   local from, rest = #answers, settlePlain(owner, epoch, n, joined, results)
   for i = 1, n do answers[from + i] = 'o' end
   if #rest > 0 then
-    local ids, values = names(joined), texts(results, n)
+    local ids, values = names(joined), texts(results)
     for _, i in ipairs(rest) do
       remaining[#remaining + 1] =
         { place = from + i, id = ids[i], epoch = epoch, kind = 'complete', result = values[i], following = {} }

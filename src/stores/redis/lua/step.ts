@@ -26,23 +26,24 @@ local JOB, FATE, COUNTERS, EVENTS = root .. 'job', root .. 'fate', root .. 'n', 
 
 -- Ten digits of base 32: texts of them sort as the numbers do. The first eight name the chunk of 1,024 numbers.
 local LAST_DIGITS = '${lastDigits}'
-local DIGITS = '0123456789abcdefghijklmnopqrstuv'
 local function digits(number, width)
   local text = ''
-  for _ = 1, width do
-    local digit = number % 32
-    text = sub(DIGITS, digit + 1, digit + 1) .. text
-    number = (number - digit) / 32
+  for _ = 1, width, 2 do
+    local low = number % 1024
+    text = sub(LAST_DIGITS, 2 * low + 1, 2 * low + 2) .. text
+    number = (number - low) / 1024
   end
-  return text
+  return width % 2 == 0 and text or sub(text, 2)
 end
 local function number(text) return tonumber(text, 32) end
-local function whole(value) return format('%.0f', value) end
+-- A command that is given a number prints it with 17 digits, which costs as much as the command.
+local function whole(value) return format('%d', value) end
 
--- Variadic commands in slices: the stack of Lua is small.
+-- Variadic commands in slices: the stack of Lua is small. Returns the last answer.
 local function spread(command, key, list)
-  local n = #list
-  for i = 1, n, 1000 do call(command, key, unpack(list, i, min(i + 999, n))) end
+  local n, answer = #list, nil
+  for i = 1, n, 1000 do answer = call(command, key, unpack(list, i, min(i + 999, n))) end
+  return answer
 end
 local function many(key, fields)
   local n = #fields
@@ -76,25 +77,20 @@ local function pairsIn(list)
   for i = 1, #list, 2 do map[list[i]] = list[i + 1] end
   return map
 end
--- Texts in one argument, with NUL between them: thousands of arguments would cost the caller more than all else.
-local function texts(joined, n)
-  local list, from = {}, 1
-  for i = 1, n - 1 do
-    local nul = find(joined, '\0', from, true)
-    list[i] = sub(joined, from, nul - 1)
-    from = nul + 1
+-- Texts in one argument: thousands of arguments would cost the caller more than all else. A pattern would look at each
+-- character by itself.
+local function split(joined, mark)
+  local list, n, from, at = {}, 1, 1, find(joined, mark, 1, true)
+  while at do
+    list[n] = sub(joined, from, at - 1)
+    n, from = n + 1, at + 1
+    at = find(joined, mark, from, true)
   end
   list[n] = sub(joined, from)
   return list
 end
-local function names(joined)
-  local list, n = {}, 0
-  for name in string.gmatch(joined, '[^,]+') do
-    n = n + 1
-    list[n] = name
-  end
-  return list
-end
+local function texts(joined) return split(joined, '\0') end
+local function names(joined) return joined == '' and {} or split(joined, ',') end
 -- How many jobs are stored, live ones that belong to others not counted.
 local function storedTotal() return call('HLEN', JOB) - (tonumber(call('HGET', COUNTERS, 'owned')) or 0) end
 -- A list of n arguments; -1 stands for none, which is not the same as an empty one.
@@ -124,8 +120,16 @@ local limits, ready, view, scan, inserting, full, due, holding = {}, {}, {}, {},
 export const log = String.raw`
 local sender, cap = arg(), tonumber(arg())
 local function isOverCap() return cap ~= nil and call('HLEN', JOB) > cap and storedTotal() > cap end
--- What the short ways tell: lines of events, the jobs that ended by queue.
-local ended = { lines = {}, told = 0, freed = {}, any = false }
+-- A user who may not publish does without: the step is done, and must not fail at its end.
+local function publishHints(line) redis.pcall('PUBLISH', root .. 'hints', sender .. ' ' .. line) end
+-- What the short ways tell: the pieces of a record of events, the jobs that ended by queue.
+local ended = { pieces = { '' }, told = 0, freed = {}, any = false }
+local function tellRun(about, ids, n)
+  local pieces = ended.pieces
+  local last = #pieces
+  pieces[last + 1], pieces[last + 2] = '\n' .. about, ids
+  ended.told = ended.told + n
+end
 -- The newest records, as far as their events fit. Numbers begin with the server's time, so that a cursor from before the
 -- data were lost is never taken for one of these.
 local RECORDS_MAX, EVENTS_MAX = 10000, 100000
@@ -138,14 +142,16 @@ local function trimEvents(length, held)
     length = length - 1
   end
 end
-local function pushEvents(lines, told)
-  local length = call('RPUSH', EVENTS, concat(lines, '\n'))
+-- Long texts are put together once: each is hashed as a whole. Who knows how many events are held now has written it.
+local function pushEvents(told, held)
+  ended.pieces[1] = whole(now) .. ',' .. told
+  local length = call('RPUSH', EVENTS, concat(ended.pieces))
   if length == 1 then
     local time = call('TIME')
     local first = whole(time[1] * 1000000 + time[2])
     if call('HSETNX', COUNTERS, 'firstEvent', first) == 1 then call('HSET', COUNTERS, 'firstEver', first) end
   end
-  local held = call('HINCRBY', COUNTERS, 'eventsHeld', told)
+  held = held or call('HINCRBY', COUNTERS, 'eventsHeld', told)
   if length > RECORDS_MAX + 1000 or held > EVENTS_MAX + 10000 then trimEvents(length, held) end
 end
 `;
@@ -195,14 +201,12 @@ end
 
 local function flushEvents()
   if step.told == 0 then return end
-  local lines = { whole(now) .. ',' .. step.told }
-  for _, line in ipairs(ended.lines) do lines[#lines + 1] = line end
   for _, run in ipairs(step.runs) do
-    local ids = run.ids and '\t' .. concat(run.ids, ',') or ''
+    local ids = run.ids
     run.ids = nil
-    lines[#lines + 1] = cjson.encode(run) .. ids
+    tellRun(cjson.encode(run) .. (ids and '\t' or ''), ids and concat(ids, ',') or '', 0)
   end
-  pushEvents(lines, step.told)
+  pushEvents(step.told)
 end
 
 -- Whether this step gave a slot back that it did not take again, in a queue where others may wait for one.
@@ -233,8 +237,7 @@ local function hints()
   if step.mayExceedCap and isOverCap() then words[#words + 1] = 'k' end
   if step.cancelRequested or step.paused then step.publish = true end
   local line = concat(words, ' ')
-  -- A user who may not publish does without: the step is done, and must not fail at its end.
-  if step.publish and line ~= '' then redis.pcall('PUBLISH', root .. 'hints', sender .. ' ' .. line) end
+  if step.publish and line ~= '' then publishHints(line) end
   if step.told > 0 then line = line == '' and 'e' or line .. ' e' end
   return line
 end
