@@ -147,7 +147,12 @@ describeOn('redis', 'a user of Redis with few rights', () => {
     const server = await privateRedis({ appendfsync: 'everysec' });
     const store = await openStore({ url: await asUser(server, '~*', 'resetchannels', '+@all') });
     store.subscribe(() => undefined);
-    expect((await store.insert([newJob()], { atomic: false }))[0]).toMatchObject({ outcome: 'created' });
+    const insertOne = async () => (await store.insert([newJob()], { atomic: false }))[0];
+    expect(await insertOne()).toMatchObject({ outcome: 'created' });
+    const request = { owner: 'w', types: ['mail'], queues: null, slots: 1, ahead: 0, leaseMs: 1_000, maxStalls: 3 };
+    expect((await store.claim(request)).jobs).toHaveLength(1);
+    // A known shape, into a lane that was empty: the short way, with something to tell.
+    expect(await insertOne()).toMatchObject({ outcome: 'created' });
   });
 
   it('is refused with STORE_DENIED where it may not run scripts', async () => {

@@ -78,7 +78,8 @@ local function insertPlain(n)
   pushEvents(lines, n)
   local line = 'r:' .. concat(types, ',')
   if isOverCap() then line = line .. ' k' end
-  if publish then call('PUBLISH', root .. 'hints', sender .. ' ' .. line) end
+  -- As at the end of a step: who may not publish does without.
+  if publish then redis.pcall('PUBLISH', root .. 'hints', sender .. ' ' .. line) end
   return { 'plain', line .. ' e' }
 end
 local n, atomic, asked = tonumber(arg()), arg() == '1', tonumber(arg())
