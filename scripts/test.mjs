@@ -7,13 +7,14 @@
 //
 // Nothing here needs a terminal, a running service or a particular user: PostgreSQL and Redis are started and taken down
 // again (scripts/services). What cannot be had is skipped and named at the end, except where it must be there: in CI, and
-// as root on Debian or Ubuntu. The last line is always `N passed, N failed, N skipped`.
+// as root on Debian or Ubuntu (scripts/outcome.mjs). The last line is always `N passed, N failed, N skipped`.
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { installNode, otherNodes } from './nodes.mjs';
+import { exitCodeOf, outcomeWithout } from './outcome.mjs';
 import { run } from './run.mjs';
-import { cache, startServices, variables } from './services/index.mjs';
+import { cache, programVariables, startServices, variables } from './services/index.mjs';
 import { distribution } from './services/packages.mjs';
 import { newestPostgres, startPostgres } from './services/postgres.mjs';
 import { anotherRedis, startRedis } from './services/redis.mjs';
@@ -112,24 +113,26 @@ function testsOf(store) {
 
 async function sqliteOn(version) {
   const tests = testsOf('sqlite');
-  const { node, why, missing } = await installNode(version, join(cache, 'nodes'));
+  const { node, ...missing } = await installNode(version, join(cache, 'nodes'));
   if (node) return vitest(`sqlite-${version}`, { node, args: ['--project=library', ...tests] });
-  // Unsuited machines are told so. A machine that only lacks the network may go on, except where nobody reads the notes.
-  return missing === 'platform' || !inCi ? { result: 'skipped', why } : { result: 'failed', why, failed: 1 };
+  // A machine that only lacks the network may go on, except where nobody reads the notes.
+  return outcomeWithout(missing, inCi);
 }
 
-/** A store's tests on one more server, which may be missing: then this says so, and the run goes on. */
+/** A store's tests on one more server, shared and private ones alike. */
 async function onAnother({ name, store, find, start }) {
-  const { programs, why } = await find(cache);
+  const { programs, ...missing } = await find(cache);
   if (!programs) {
-    served.push({ name, result: 'skipped', version: '', how: why });
-    return { result: 'skipped', why };
+    const outcome = outcomeWithout(missing, mustServe);
+    served.push({ name, result: outcome.result, version: '', how: outcome.why });
+    return outcome;
   }
   const server = await start(programs);
   served.push({ name, result: 'ran', version: programs.version, how: programs.how });
   try {
     const args = ['--project=library', ...testsOf(store)];
-    return await vitest(`${store}-another`, { args, env: { [variables[store]]: server.url } });
+    const env = { [variables[store]]: server.url, [programVariables[store]]: JSON.stringify(programs) };
+    return await vitest(`${store}-another`, { args, env });
   } finally {
     await server.dispose();
   }
@@ -176,7 +179,7 @@ function summarize() {
   for (const { name, result, version, how } of served)
     console.log([name.padEnd(width), result.padEnd(7), version.padStart(8), how].join('  ').trimEnd());
   console.log();
-  if (parts.some(({ result }) => result === 'failed')) process.exitCode = 1;
+  process.exitCode = exitCodeOf([...parts, ...served]);
   console.log(`${sum('passed')} passed, ${sum('failed')} failed, ${sum('skipped')} skipped`);
 }
 

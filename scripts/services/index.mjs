@@ -14,6 +14,12 @@ const stateFile = join(cache, 'services.json');
 /** Servers of one's own for the tests, which create and drop databases and empty what they find. */
 export const variables = { postgres: 'LASTOUT_TEST_POSTGRES_URL', redis: 'LASTOUT_TEST_REDIS_URL' };
 
+/** The programs that private servers are to be started with, as JSON. Tests on another version than the machine's start no others. */
+export const programVariables = { postgres: 'LASTOUT_TEST_POSTGRES_PROGRAMS', redis: 'LASTOUT_TEST_REDIS_PROGRAMS' };
+
+/** @param {ServiceName} name @returns {any} its programs, or null */
+const handedOn = (name) => JSON.parse(process.env[programVariables[name]] ?? 'null');
+
 /** The ways to a server, in the order in which they are tried. LASTOUT_TEST_SERVICES=packages,docker leaves some out. */
 const ways = (process.env.LASTOUT_TEST_SERVICES ?? 'machine,packages,docker').split(',');
 
@@ -22,12 +28,14 @@ const ways = (process.env.LASTOUT_TEST_SERVICES ?? 'machine,packages,docker').sp
 /** @typedef {{ why: string }} Missing */
 
 /**
- * The programs of a service, by the ways that give programs; the reason, where none does.
+ * The programs of a service: those handed on, or by the ways that give programs; the reason, where none does.
  * @template T
- * @param {{ machine: () => Promise<T | null>, packages: () => Promise<T> }} sources
+ * @param {{ name: ServiceName, machine: () => Promise<T | null>, packages: () => Promise<T> }} sources
  * @returns {Promise<{ programs: T } | Missing>}
  */
 async function programsBy(sources) {
+  const handed = handedOn(sources.name);
+  if (handed) return { programs: handed };
   const installed = ways.includes('machine') ? await sources.machine() : null;
   if (installed) return { programs: installed };
   if (!ways.includes('packages')) return { why: 'not on this machine' };
@@ -44,9 +52,11 @@ async function programsBy(sources) {
 }
 
 export const postgresPrograms = once(() =>
-  programsBy({ machine: installedPostgres, packages: () => unpackedPostgres(cache) }),
+  programsBy({ name: 'postgres', machine: installedPostgres, packages: () => unpackedPostgres(cache) }),
 );
-export const redisPrograms = once(() => programsBy({ machine: installedRedis, packages: () => unpackedRedis(cache) }));
+export const redisPrograms = once(() =>
+  programsBy({ name: 'redis', machine: installedRedis, packages: () => unpackedRedis(cache) }),
+);
 
 /** @template T @param {() => Promise<T>} work @returns {() => Promise<T>} */
 function once(work) {
@@ -90,6 +100,8 @@ export async function startService(name) {
     const version = await ask(given).catch((error) => {
       throw new Error(`${variable} names a server that does not answer: ${error.message}`);
     });
+    const expected = handedOn(name)?.version ?? version;
+    if (version !== expected) throw new Error(`${variable} names a server of version ${version}, not ${expected}`);
     return { url: given, version, how: `given by ${variable}`, stop: async () => undefined };
   }
   const started = await start();
@@ -99,6 +111,16 @@ export async function startService(name) {
     return { url, version: await ask(url), how: 'docker compose', stop };
   }
   return { why: `${started.why}, and no Docker engine answers: ${advice}, or set ${variable}` };
+}
+
+/**
+ * For one run of tests: the server that was given, else the one that `npm run services` keeps, else a private one.
+ * @param {ServiceName} name
+ * @param {Kept | null} kept
+ */
+export async function findService(name, kept = keptServices()) {
+  const running = kept?.[name];
+  return running && !process.env[variables[name]] ? { url: running, stop: async () => undefined } : startService(name);
 }
 
 /** Both at once. One that fails to start is missing like one that is not there. */

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { fetchPackage } from '../fetch-package.mjs';
 import { lesserUser, privateFolder, withinReach } from './folders.mjs';
 import { distribution, libraryFolders, unpacked } from './packages.mjs';
-import { freePort, server } from './server.mjs';
+import { expectVersion, freePort, server } from './server.mjs';
 
 const execute = promisify(execFile);
 export const oldestPostgres = 15;
@@ -151,6 +151,7 @@ export async function startPostgres(programs, { durable = false, settings = {} }
       answers: () => ask(url),
     });
     await running.start();
+    expectVersion(await ask(url), programs);
     return {
       url,
       port,

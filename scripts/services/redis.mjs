@@ -6,7 +6,7 @@ import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { privateFolder, withinReach } from './folders.mjs';
 import { distribution, libraryFolders, unpacked } from './packages.mjs';
-import { freePort, server } from './server.mjs';
+import { expectVersion, freePort, server } from './server.mjs';
 
 const execute = promisify(execFile);
 const oldestRedis = 7;
@@ -20,6 +20,11 @@ async function versionOf(path, libraries) {
   return /v=(\d+\.\d+\.\d+)/.exec(stdout)?.[1] ?? '';
 }
 
+/** As the server itself says it (`ask`). @param {string} program @param {string} version */
+function nameOf(program, version) {
+  return program === 'valkey-server' ? `Valkey ${version}` : version;
+}
+
 /** Installed on this machine. @returns {Promise<RedisPrograms | null>} */
 export async function installedRedis() {
   for (const program of ['redis-server', 'valkey-server']) {
@@ -28,7 +33,14 @@ export async function installedRedis() {
       if (!existsSync(path)) continue;
       const version = await versionOf(path);
       if (Number.parseInt(version, 10) >= oldestRedis)
-        return { home: folder, bin: '', libs: [], program, version, how: `of this machine (${path})` };
+        return {
+          home: folder,
+          bin: '',
+          libs: [],
+          program,
+          version: nameOf(program, version),
+          how: `of this machine (${path})`,
+        };
     }
   }
   return null;
@@ -53,23 +65,31 @@ export async function unpackedRedis(cache, name = 'redis', suite) {
   const bin = join('usr', 'bin');
   const program = `${name}-server`;
   const version = await versionOf(join(home, bin, program), libs.map((one) => join(home, one)).join(':'));
-  return { home, bin, libs, program, version, how: 'unpacked from packages' };
+  return { home, bin, libs, program, version: nameOf(program, version), how: 'unpacked from packages' };
 }
 
 /**
  * Another line than the one above: Valkey, from Debian or its backports.
  * @param {string} cache
- * @returns {Promise<{ programs: RedisPrograms, why?: undefined } | { programs: null, why: string }>}
+ * @returns {Promise<{ programs: RedisPrograms, why?: undefined, missing?: undefined } | { programs: null, why: string, missing: 'platform' | 'network' }>}
  */
 export async function anotherRedis(cache) {
   const system = distribution();
   if (system?.id !== 'debian')
-    return { programs: null, why: 'Valkey is unpacked from packages of Debian, and this is not Debian' };
+    return {
+      programs: null,
+      missing: 'platform',
+      why: 'Valkey is unpacked from packages of Debian, and this is not Debian',
+    };
   try {
     const suite = system.codename === 'bookworm' ? 'bookworm-backports' : undefined;
     return { programs: await unpackedRedis(cache, 'valkey', suite) };
   } catch {
-    return { programs: null, why: 'the package valkey-server could not be fetched; is there a network?' };
+    return {
+      programs: null,
+      missing: 'network',
+      why: 'the package valkey-server could not be fetched; is there a network?',
+    };
   }
 }
 
@@ -103,6 +123,7 @@ export async function startRedis(programs, { appendfsync = null, cluster = false
     const { path, env } = withinReach(programs, programs.program, null, folder);
     const port = await freePort();
     const password = randomBytes(12).toString('hex');
+    const url = `redis://:${password}@127.0.0.1:${port}`;
     const all = {
       port,
       bind: '127.0.0.1',
@@ -119,19 +140,20 @@ export async function startRedis(programs, { appendfsync = null, cluster = false
     const lines = Object.entries(all).map(([name, value]) => `${name} ${value === '' ? '""' : value}\n`);
     writeFileSync(file, lines.join(''), { mode: 0o600 });
     const running = server({
-      name: `Redis ${programs.version}`,
+      name: `${programs.program} ${programs.version}`,
       folder,
       command: path(programs.program),
       args: [file],
       env,
       user: null,
       goodbye: 'SIGKILL',
-      answers: () => ask(`redis://:${password}@127.0.0.1:${port}`),
+      answers: () => ask(url),
     });
     await running.start();
+    expectVersion(await ask(url), programs);
     if (cluster) await command({ port, password }, ['cluster', 'addslotsrange', '0', '16383'], isClusterUp);
     return {
-      url: `redis://:${password}@127.0.0.1:${port}`,
+      url,
       port,
       password,
       version: programs.version,

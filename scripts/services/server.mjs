@@ -23,6 +23,11 @@ export function freePort() {
 /** @param {number} ms @returns {Promise<void>} */
 export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
+/** What the table of services prints is what the tests ran on. @param {string} answered @param {import('./folders.mjs').Programs} programs */
+export function expectVersion(answered, { version, how }) {
+  if (answered !== version) throw new Error(`the server that is ${version}, ${how}, says that it is ${answered}`);
+}
+
 /**
  * @typedef {object} Running
  * @property {() => Promise<void>} start again, with the same data on the same port; resolves when it answers

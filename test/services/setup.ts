@@ -1,7 +1,7 @@
-// Before the tests: the servers that networked stores are tested on. `npm test` names those it has started; else those of
-// `npm run services` are used, or private ones are started here and go with this run.
+// Before the tests: the servers that networked stores are tested on. `npm test` names those it has started, and they come
+// first; else those of `npm run services` are used, or private ones are started here and go with this run.
 import type { TestProject } from 'vitest/node';
-import { keptServices, startService } from '../../scripts/services/index.mjs';
+import { findService } from '../../scripts/services/index.mjs';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -11,17 +11,11 @@ declare module 'vitest' {
 }
 
 export default async function services(project: TestProject): Promise<() => Promise<void>> {
-  const kept = keptServices();
-  const [postgres, redis] = await Promise.all([find('postgres'), find('redis')]);
+  const [postgres, redis] = await Promise.all([findService('postgres'), findService('redis')]);
   project.provide('services', { postgres: wordsOf(postgres), redis: wordsOf(redis) });
   return async () => {
     for (const service of [postgres, redis]) if ('stop' in service) await service.stop();
   };
-
-  async function find(name: 'postgres' | 'redis') {
-    const running = kept?.[name];
-    return running ? { url: running, stop: async () => undefined } : startService(name);
-  }
 }
 
 const wordsOf = (service: { url: string } | { why: string }): { url: string } | { why: string } =>

@@ -4,7 +4,7 @@ import { defineJob, type JobOptions, open, type Queue } from '../../src/index.js
 import { describeOn } from '../engines.js';
 import { privateRedis, type RedisServer } from '../services.js';
 import { closedAfterwards } from '../support.js';
-import { eventually, plainClient } from './redis-support.js';
+import { eventually, newJob, openStore, plainClient } from './redis-support.js';
 
 async function running(appendfsync: 'always' | null = 'always'): Promise<{
   server: RedisServer;
@@ -101,5 +101,38 @@ describeOn('redis', 'a worker on Redis', () => {
     await add('after');
     await eventually('it ran', () => ran.includes('after'));
     expect(await warningsOf(queue)).toEqual([]);
+  });
+
+  it('holds its limits from the first call after FLUSHALL, in every process that was opened with them', async () => {
+    const server = await privateRedis();
+    const limited = (): Promise<Queue> => open(server.url, { queues: { default: { concurrency: 1, maxPending: 3 } } });
+    const [queue, other] = [closedAfterwards(await limited()), closedAfterwards(await limited())];
+    let running = 0;
+    let most = 0;
+    const task = defineJob('task', {
+      async run() {
+        most = Math.max(most, ++running);
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        running--;
+      },
+    });
+    await queue.work([task], { concurrency: 5 });
+    await plainClient(server.url).flushall();
+    const taken = await Promise.allSettled(Array.from({ length: 8 }, () => other.enqueue(task, null)));
+    expect(taken.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
+    await eventually('they ran', async () => (await queue.stats()).total.completed === 3);
+    expect(most).toBe(1);
+    expect((await queue.health()).warnings.map(({ message }) => message).join()).toContain('limits');
+  });
+
+  it('gets its limits back from the process that has them, where another one came first after FLUSHALL', async () => {
+    const server = await privateRedis();
+    const store = await openStore({ url: server.url });
+    const limits = new Map([['default', { maxPending: 1, concurrency: null, rate: null }]]);
+    const limited = await openStore({ url: server.url }, { limits });
+    await plainClient(server.url).flushall();
+    await store.insert([newJob()], { atomic: true });
+    await limited.extend({ owner: 'w', leaseMs: 1_000, claims: [], card: null });
+    await expect(store.insert([newJob()], { atomic: true })).rejects.toMatchObject({ code: 'QUEUE_FULL' });
   });
 });

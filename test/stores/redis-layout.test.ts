@@ -12,9 +12,9 @@ import {
 import { redisStore } from '../../src/stores/redis/index.js';
 import { createSystem } from '../../src/system.js';
 import { describeOn } from '../engines.js';
-import { emptyRedis } from '../services.js';
+import { emptyRedis, privateRedis } from '../services.js';
 import { allJobs, auditKeys, leftovers } from './redis-audit.js';
-import { newJob, plainClient } from './redis-support.js';
+import { newJob, openStore, plainClient } from './redis-support.js';
 
 const root = '{lastout}:';
 const retention = {
@@ -253,5 +253,23 @@ describeOn('redis', 'the layout of Redis', () => {
     await insert(1);
     expect((await claim()).epoch).toBeGreaterThan(before.epoch);
     expect((await store.read({ log: 'events', after: cursor, limit: 10 })).reset).toBe(true);
+  });
+
+  it('a claim over a thousand queues takes the first of all, with two looks at each queue', async () => {
+    const { url } = await privateRedis();
+    const asking = plainClient(url);
+    store = await openStore({ url });
+    const jobs = Array.from({ length: 2_000 }, (_, i) =>
+      newJob({ queue: `q${(i * 7) % 1_000}`, priority: i % 50 === 0 ? -1 : 0 }),
+    );
+    await store.insert(jobs, { atomic: true });
+    const inOrder = [...jobs.filter(({ priority }) => priority < 0), ...jobs.filter(({ priority }) => priority === 0)];
+    await asking.config('RESETSTAT');
+    const first = await claim({ slots: 50 });
+    const calls = [...(await asking.info('commandstats')).matchAll(/calls=(\d+)/g)].map(([, n]) => Number(n));
+    expect(calls.reduce((a, b) => a + b)).toBeLessThan(2 * 1_000 + 20 * 50);
+    const taken = first.jobs.map(({ id }) => id);
+    for (let i = 0; i < 19; i++) taken.push(...(await claim({ slots: 50 })).jobs.map(({ id }) => id));
+    expect(taken).toEqual(inOrder.slice(0, 1_000).map(({ id }) => id));
   });
 });

@@ -16,12 +16,14 @@ import type { WorkerOrder } from '../crash/worker.js';
 import { temporaryFolder } from '../engines.js';
 import { type Fault, kindsOfFaults, Proxy } from './proxy.js';
 import { Progress } from './progress.js';
+import { type Protocol, type Write, writes } from './protocol.js';
 
 /** Of each kind; `npm run crash` asks for more. */
 export const faultsMin = Number(process.env.LASTOUT_FAULTS ?? 20);
 export const timeout = 180_000 + faultsMin * 20_000;
 const resumeMs = 5_000;
 const workers = 4;
+const producers = 2;
 /** What callers are told while the store cannot be reached. */
 const outages: readonly Code[] = ['STORE_UNAVAILABLE', 'RESULT_UNKNOWN'];
 const order: WorkerOrder = {
@@ -34,6 +36,7 @@ export interface Place {
   readonly name: string;
   readonly url: string;
   readonly port: number;
+  readonly protocol: Protocol;
   readonly factory: StoreFactory;
   /** How many connections the server has. */
   connections(): Promise<number>;
@@ -55,9 +58,9 @@ interface Load {
   readonly times: Map<string, number[]>;
 }
 
-/** Workers and a producer, each behind a wire of its own. */
+/** Workers and producers, each behind a wire of its own. */
 async function startLoad(place: Place): Promise<Load> {
-  const { url, port, factory } = place;
+  const { url, port, protocol, factory } = place;
   const context = { system: createSystem(), namespace: 'lastout', maxStoredJobs: Number.POSITIVE_INFINITY };
   const store = await factory.open(context);
   onTestFinished(() => store.close());
@@ -69,8 +72,8 @@ async function startLoad(place: Place): Promise<Load> {
   const queue = await open(url);
   onTestFinished(async () => void (await queue.close()));
   const parts: Part[] = [];
-  for (let i = 0; i <= workers; i++) {
-    const proxy = await Proxy.before(port);
+  for (let i = 0; i < workers + producers; i++) {
+    const proxy = await Proxy.before(port, protocol);
     onTestFinished(() => proxy[Symbol.asyncDispose]());
     const by = proxy.urlFor(url);
     const member = i < workers ? fleet.startWorker(order, by) : fleet.startProducer(by, outages);
@@ -110,6 +113,18 @@ export async function breakWires(place: Place): Promise<void> {
   await until('the server has no more connections than before', async () => (await place.connections()) <= most);
   expect(await judged(load, new Set())).toEqual([]);
   for (const kind of kindsOfFaults) expect(times.get(kind)?.length ?? 0, kind).toBeGreaterThanOrEqual(faultsMin);
+  expectLostWrites(place, parts);
+}
+
+/** A lost answer proves something only where the server had done what it was asked. */
+function expectLostWrites({ name }: Place, parts: readonly Part[]): void {
+  const lost = parts.flatMap(({ proxy }) => proxy.lost);
+  const countOf = (write: Write): number => lost.filter((one) => one === write).length;
+  const told = writes.map((write) => `${countOf(write)} × ${write}`);
+  console.log(`${name}: answers lost of writes that were done: ${told.join(', ')}`);
+  expect(lost.length).toBeGreaterThanOrEqual(faultsMin);
+  for (const write of ['insert', 'settle'] as const)
+    expect(countOf(write), write).toBeGreaterThanOrEqual(faultsMin / 4);
 }
 
 /** The server goes away under everybody's feet, and comes back. `mayLoseMs`: what it does not promise to keep. */

@@ -5,12 +5,14 @@ import { postgresStore } from '../../src/stores/postgres/index.js';
 import { describeOn } from '../engines.js';
 import { privatePostgres, type PostgresServer } from '../services.js';
 import { breakWires, type Place, restarts, timeout } from './load.js';
+import { postgresProtocol } from './protocol.js';
 
 function placeOn({ url, port }: PostgresServer, name: string): Place {
   return {
     name,
     url,
     port,
+    protocol: postgresProtocol,
     factory: postgresStore({ url }),
     async connections() {
       const client = new Client({ connectionString: url });

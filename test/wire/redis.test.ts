@@ -5,12 +5,14 @@ import { redisStore } from '../../src/stores/redis/index.js';
 import { describeOn } from '../engines.js';
 import { privateRedis, type RedisServer } from '../services.js';
 import { breakWires, type Place, restarts, timeout } from './load.js';
+import { redisProtocol } from './protocol.js';
 
 function placeOn({ url, port }: RedisServer, name: string): Place {
   return {
     name,
     url,
     port,
+    protocol: redisProtocol,
     factory: redisStore({ url }),
     async connections() {
       const client = new Redis(url);

@@ -130,6 +130,8 @@ return mark
 };
 
 export interface Mark {
+  /** The name of the data that are there now. */
+  read(): Promise<string>;
   /** A warning, for as long as the store is open, once the data are not those that were found when it was opened. */
   check(): Promise<readonly Warning[]>;
 }
@@ -144,10 +146,13 @@ export async function placeMark(
   const first = await read();
   let lost = false;
   return {
+    read,
     async check() {
       lost ||= (await read()) !== first;
       if (!lost) return [];
-      const message = `${where} has lost the data of this namespace since it was opened (FLUSHALL, or a restart without them).`;
+      const message =
+        `${where} has lost the data of this namespace since it was opened (FLUSHALL, or a restart without them): jobs, schedules and pauses. ` +
+        'The limits of queues are written again by the processes that were opened with them.';
       return [{ code: 'DATA_LOST', message }];
     },
   };

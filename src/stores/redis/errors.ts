@@ -15,6 +15,11 @@ export function isUnknownScript(error: unknown): boolean {
   return error instanceof LastoutError && error.details?.['redisError'] === 'NOSCRIPT';
 }
 
+/** What it named is not there any more, and nothing was done (`sameData` in lua/limits.ts). */
+export function isLostData(error: unknown): boolean {
+  return error instanceof LastoutError && error.details?.['redisError'] === 'LOST';
+}
+
 const clusterAdvice = 'give it as redisStore({ client }) with an ioredis Cluster';
 
 /** What the server says before it does anything: https://redis.io/docs/latest/develop/reference/protocol-spec/ */
@@ -36,6 +41,7 @@ const refusals: { readonly [word: string]: readonly [Code, string] } = {
   ASK: ['STORE_UNAVAILABLE', `is part of a cluster, and the namespace is on another node: ${clusterAdvice}`],
   CROSSSLOT: ['STORE_UNAVAILABLE', `is part of a cluster: ${clusterAdvice}`],
   WRONGTYPE: ['STORE_UNAVAILABLE', 'has a key of another program in this namespace; choose another namespace'],
+  LOST: ['STORE_UNAVAILABLE', 'has lost the data of this namespace'],
   NOSCRIPT: ['STORE_UNAVAILABLE', 'does not know the script'],
 };
 

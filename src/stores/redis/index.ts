@@ -105,7 +105,7 @@ async function openNamespace(shared: Shared, context: StoreContext, release: () 
   };
 
   const mark = await placeMark(call, () => context.system.id(), connection.where);
-  const verbs = await redisVerbs({ call, context, sender: meeting.sender, give: meeting.give });
+  const verbs = await redisVerbs({ call, context, mark, sender: meeting.sender, give: meeting.give });
   const own = new Set<() => void>();
   return {
     ...verbs,

@@ -1,10 +1,12 @@
 /** What the verbs are made of (`redisVerbs` in store.ts). */
 import type { Hint, StoreContext } from '../../core/store.js';
 import type { Call } from './call.js';
+import type { Mark } from './check.js';
 
 export interface RedisParts {
   readonly call: Call;
   readonly context: StoreContext;
+  readonly mark: Mark;
   /** Random, without spaces: who publishes a hint. */
   readonly sender: string;
   /** Tells the listeners of this process; the others hear what the script publishes. */

@@ -10,7 +10,7 @@ import { finished, retention } from './lua/finished.js';
 import { full } from './lua/full.js';
 import { holding } from './lua/hold.js';
 import { insert, insertBatch } from './lua/insert.js';
-import { allowances, keepLimits, limits } from './lua/limits.js';
+import { allowances, keepLimits, limits, sameData } from './lua/limits.js';
 import { matches } from './lua/matches.js';
 import { move, remove } from './lua/move.js';
 import { pause } from './lua/pause.js';
@@ -42,7 +42,7 @@ function inside(parts: readonly string[]): string[] {
 const allowOom = ' flags=allow-oom';
 
 function writing(name: string, ...parts: readonly string[]): Script {
-  return { name, text: [`#!lua${allowOom}\n`, head, log, step, ...inside(parts)].join('') };
+  return { name, text: [`#!lua${allowOom}\n`, head, sameData, log, step, ...inside(parts)].join('') };
 }
 
 function reading(name: string, ...parts: readonly string[]): Script {
@@ -58,7 +58,7 @@ const lookedAt = ['local flushes, step = {}, { counts = {} }\n', ...stored, endi
 
 /** The short way comes first: Lua learns the long one, which takes a while, only where it is needed. */
 function shortFirst(name: string, flags: string, short: readonly string[], long: readonly string[]): Script {
-  return { name, text: [`#!lua${flags}\n`, head, log, ...short, step, ...inside(long)].join('') };
+  return { name, text: [`#!lua${flags}\n`, head, sameData, log, ...short, step, ...inside(long)].join('') };
 }
 
 const claimed = '\nlocal claimed = claimPlain()\nif claimed then return { tellPlain(), claimed } end\n';

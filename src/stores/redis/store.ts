@@ -12,8 +12,9 @@ import type {
   Store,
   StoredJob,
 } from '../../core/store.js';
-import { cleanupArgs, cursorOf, filterArgs, list, moveText, type Reach, type Value } from './args.js';
+import { cleanupArgs, cursorOf, filterArgs, list, moveText, type Value } from './args.js';
 import type { Args } from './connection.js';
+import { isLostData } from './errors.js';
 import { hintsIn } from '../../core/hints.js';
 import { insertAnswers, insertArgs, type InsertReply, jobArgs, printsOf, refusalOf } from './insert.js';
 import type { RedisParts } from './parts.js';
@@ -27,17 +28,35 @@ import { toldOf } from '../../core/told.js';
 export type RedisVerbs = Omit<Store, 'engine' | 'durability' | 'subscribe' | 'check' | 'close'>;
 
 export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
-  const { call, context, give } = parts;
+  const { call, context, mark, give } = parts;
   const { system } = context;
   const clock = (): Value => system.givenNow() ?? '';
   const cap: Value = context.maxStoredJobs === Number.POSITIVE_INFINITY ? '' : context.maxStoredJobs;
-  const change = (script: keyof typeof scripts, args: Args): Promise<unknown> =>
-    call(scripts[script], [clock(), parts.sender, cap, ...args]);
+  /** The data that our limits were written into; '' where we have none. */
+  let limited = '';
+  const changeIn = (born: string, script: keyof typeof scripts, args: Args): Promise<unknown> =>
+    call(scripts[script], [clock(), born, parts.sender, cap, ...args]);
+  async function change(script: keyof typeof scripts, args: Args): Promise<unknown> {
+    try {
+      return await changeIn(limited, script, args);
+    } catch (error) {
+      if (!isLostData(error)) throw error;
+    }
+    await keepLimits();
+    return changeIn(limited, script, args);
+  }
   const look = (script: keyof typeof scripts, args: Args): Promise<unknown> =>
     call(scripts[script], [clock(), ...args]);
   const tell = (line: string): void => {
     if (line !== '') give(hintsIn(line));
   };
+  /** Limits hold for every process from the moment one of them is opened with them. Who changes nothing writes nothing. */
+  async function keepLimits(): Promise<void> {
+    if (!context.limits?.size) return;
+    const born = await mark.read();
+    tell((await changeIn('', 'keepLimits', limitsArgs(context.limits))) as string);
+    limited = born;
+  }
   async function read(request: ReadRequest): Promise<unknown> {
     return readLog(look, request);
   }
@@ -120,16 +139,14 @@ export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
       return answersIn(answers);
     },
   };
-  await keepLimits(change, tell, context.limits);
+  await keepLimits();
   return verbs;
 }
 
-/** Limits hold for every process from the moment one of them is opened with them. Who changes nothing writes nothing. */
-async function keepLimits(change: Reach, tell: (line: string) => void, limits?: ReadonlyMap<string, QueueLimits>) {
-  if (!limits || limits.size === 0) return;
+function limitsArgs(limits: ReadonlyMap<string, QueueLimits>): Value[] {
   const args: Value[] = [limits.size];
   for (const [queue, wanted] of limits) args.push(queue, limitsText(wanted));
-  tell((await change('keepLimits', args)) as string);
+  return args;
 }
 
 function limitsText({ maxPending, concurrency, rate }: QueueLimits): string {

@@ -137,6 +137,13 @@ function limits.charge(found, started)
   end
 end
 `;
+/** Who was opened with limits names the data that have them. Where those are lost, nothing is done before they are kept again. */
+export const sameData = String.raw`
+do
+  local born = arg()
+  if born ~= '' and call('GET', root .. 'born') ~= born then return redis.error_reply('LOST other data') end
+end
+`;
 /** Queues and their limits as JSON, '' for none: those that differ are kept. Without a rate, what started is forgotten. */
 export const keepLimits = String.raw`
 local any = false

@@ -9,6 +9,7 @@ local function onlyLane(kinds, queues)
   local only = ''
   for _, kind in ipairs(kinds) do
     local key = root .. 'q:' .. kind
+    if not queues and call('SCARD', key) > 1 then return nil end
     local found = call('EXISTS', key) == 1 and call('SMEMBERS', key) or {}
     local wanted = queues and setOf(queues)
     for _, queue in ipairs(found) do

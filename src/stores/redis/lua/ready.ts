@@ -2,7 +2,7 @@
 export const ready = String.raw`
 do
 local PLAIN_SCORE = 1000 * PRIORITY
-local sources = {}
+local looked, none = {}, {}
 
 -- The lanes of these types and queues that may have something ready.
 function ready.lanes(kinds, queues, room)
@@ -26,107 +26,124 @@ function ready.lanes(kinds, queues, room)
   return lanes
 end
 
--- A list: entries are passed over or taken from its head only, so that what was used is a number of entries.
+-- Entries of a list are passed over or taken from its head only, so that what was used of it is a number of entries.
 local function listSource(lane, page)
-  local source = { lane = lane, list = listOf(lane.name), at = 0, stale = 0, used = 0, usedStale = 0, taken = 0 }
-  source.buffer, source.first = {}, 1
-  local mayBeStale = call('HEXISTS', STALE, lane.name) == 1
-  function source.fill()
-    while source.first > #source.buffer and not source.empty do
-      local ids = call('LRANGE', source.list, source.at, source.at + page - 1)
-      source.empty = #ids < page
-      source.buffer, source.first = {}, 1
-      local rowTexts, fates = many(JOB, ids), mayBeStale and many(FATE, ids) or {}
-      for i, id in ipairs(ids) do
-        local text = rowTexts[i]
-        if text and byte(text, 1) == 80 and not fates[i] then
-          source.buffer[#source.buffer + 1] = {
-            source = source, id = id, text = text, queue = lane.queue, position = source.at + i, stale = source.stale,
-            score = PLAIN_SCORE + number(sub(text, 16, 24)), seq = number(sub(text, 6, 15)),
-          }
-        else
-          source.stale = source.stale + 1
-        end
-      end
-      source.at = source.at + #ids
-    end
-    return source.buffer[source.first]
-  end
-  function source.take(candidate)
-    source.used, source.usedStale, source.taken = candidate.position, candidate.stale, source.taken + 1
-  end
-  function source.finish()
-    -- Where all that still stood was taken, the stale entries behind it go too.
-    if source.taken == source.at - source.stale then source.used, source.usedStale = source.at, source.stale end
-    if source.used > 0 then call('LPOP', source.list, source.used) end
-    if source.usedStale > 0 and call('HINCRBY', STALE, lane.name, -source.usedStale) <= 0 then
-      call('HDEL', STALE, lane.name)
-    end
-  end
-  return source
+  return {
+    lane = lane, key = listOf(lane.name), page = page, buffer = none, first = 1, at = 0,
+    stale = 0, used = 0, usedStale = 0, taken = 0,
+  }
 end
 local function sortedSource(lane, page)
-  local source = { lane = lane, key = sortedOf(lane.name), at = 0, buffer = {}, first = 1, gone = {}, members = {} }
-  function source.fill()
-    if source.first > #source.buffer and not source.empty then
-      local list = call('ZRANGE', source.key, source.at, source.at + page - 1, 'WITHSCORES')
-      source.at, source.empty = source.at + page, #list < 2 * page
-      source.buffer, source.first = {}, 1
-      for i = 1, #list, 2 do
-        local member = list[i]
-        source.buffer[#source.buffer + 1] = {
-          source = source, id = rows.idIn(member), member = member, queue = lane.queue, score = tonumber(list[i + 1]),
-          seq = rows.seqIn(member),
+  return { lane = lane, key = sortedOf(lane.name), page = page, buffer = none, first = 1, at = 0, gone = {} }
+end
+-- Who needs one more page needs perhaps many.
+local function turnPage(source, came)
+  source.at, source.empty = source.at + came, came < source.page
+  source.buffer, source.first, source.page = {}, 1, min(500, 4 * source.page)
+  return source.buffer
+end
+-- A page of each: one look at the rows of all.
+local function fillLists(lists)
+  local ids, came = {}, {}
+  for s, source in ipairs(lists) do
+    local page = call('LRANGE', source.key, source.at, source.at + source.page - 1)
+    for i = 1, #page do ids[#ids + 1] = page[i] end
+    came[s] = #page
+  end
+  local rowTexts, fates = many(JOB, ids), call('EXISTS', STALE) == 1 and many(FATE, ids) or {}
+  local k = 0
+  for s, source in ipairs(lists) do
+    local before = source.at
+    local buffer = turnPage(source, came[s])
+    for i = 1, came[s] do
+      k = k + 1
+      local text = rowTexts[k]
+      if text and byte(text, 1) == 80 and not fates[k] then
+        buffer[#buffer + 1] = {
+          source = source, id = ids[k], text = text, queue = source.lane.queue, position = before + i, stale = source.stale,
+          score = PLAIN_SCORE + number(sub(text, 16, 24)), seq = number(sub(text, 6, 15)),
         }
+      else
+        source.stale = source.stale + 1
       end
     end
-    return source.buffer[source.first]
   end
-  function source.take(candidate)
-    source.gone[#source.gone + 1] = candidate.member
-    pending.leave(candidate.row, candidate.member)
+end
+local function fillSorted(source)
+  local list = call('ZRANGE', source.key, source.at, source.at + source.page - 1, 'WITHSCORES')
+  local buffer = turnPage(source, #list / 2)
+  for i = 1, #list, 2 do
+    local member = list[i]
+    buffer[#buffer + 1] = {
+      source = source, id = rows.idIn(member), member = member, queue = source.lane.queue, score = tonumber(list[i + 1]),
+      seq = rows.seqIn(member),
+    }
   end
-  function source.finish() spread('ZREM', source.key, source.gone) end
-  return source
+end
+local function headOf(source)
+  while source.first > #source.buffer and not source.empty do
+    if source.gone then fillSorted(source) else fillLists({ source }) end
+  end
+  return source.buffer[source.first]
 end
 
+-- A heap of sources by their heads: of thousands of lanes, few are looked at for each job.
 local function isBefore(a, b)
   if a.score ~= b.score then return a.score < b.score end
   return a.seq < b.seq
 end
--- Of a queue that has an entry in room at most so many, and no more are read.
-function ready.read(kinds, queues, room, limit)
-  sources = {}
-  local lanes, left, found, sorted = ready.lanes(kinds, queues, room), {}, {}, {}
-  local page = #lanes <= 2 and max(1, min(limit, 500)) or max(1, min(limit, 32))
-  for queue, n in pairs(room) do left[queue] = n end
-  local heads = {}
+local function sink(heap, n, i)
+  local source = heap[i]
+  while 2 * i <= n do
+    local child = 2 * i
+    if child < n and isBefore(heap[child + 1].head, heap[child].head) then child = child + 1 end
+    if not isBefore(heap[child].head, source.head) then break end
+    heap[i], i = heap[child], child
+  end
+  heap[i] = source
+end
+local function heapOf(lanes, page)
+  local heap, lists = {}, {}
+  for i, lane in ipairs(lanes) do
+    lane.list, lane.sorted = listSource(lane, page), sortedSource(lane, page)
+    lists[i] = lane.list
+  end
+  fillLists(lists)
   for _, lane in ipairs(lanes) do
-    for _, source in ipairs({ listSource(lane, page), sortedSource(lane, page) }) do
-      sources[#sources + 1] = source
-      if source.fill() then heads[#heads + 1] = source end
+    for _, source in ipairs({ lane.list, lane.sorted }) do
+      source.head = headOf(source)
+      if source.head then heap[#heap + 1] = source end
     end
   end
-  while #found < limit and #heads > 0 do
-    local best = 1
-    for i = 2, #heads do
-      if isBefore(heads[i].fill(), heads[best].fill()) then best = i end
+  for i = floor(#heap / 2), 1, -1 do sink(heap, #heap, i) end
+  return heap
+end
+-- Of a queue that has an entry in room at most so many. All lanes of a queue share its room.
+function ready.read(kinds, queues, room, limit)
+  local lanes = ready.lanes(kinds, queues, room)
+  looked = lanes
+  local left, found, sorted = {}, {}, {}
+  for queue, n in pairs(room) do left[queue] = n end
+  local page = max(1, min(limit, 500))
+  if #lanes > 2 then page = min(page, 32, 1 + floor(2 * limit / #lanes)) end
+  local heap = heapOf(lanes, page)
+  local n = #heap
+  while #found < limit and n > 0 do
+    local source = heap[1]
+    local queue = source.lane.queue
+    if left[queue] ~= 0 then
+      local candidate = source.head
+      found[#found + 1] = candidate
+      if candidate.member then sorted[#sorted + 1] = candidate.id end
+      if left[queue] then left[queue] = left[queue] - 1 end
+      source.first = source.first + 1
+      source.head = headOf(source)
     end
-    local source = heads[best]
-    local candidate, queue = source.fill(), source.lane.queue
-    found[#found + 1] = candidate
-    if candidate.member then sorted[#sorted + 1] = candidate.id end
-    source.first = source.first + 1
-    if not source.fill() then table.remove(heads, best) end
-    if left[queue] then
-      left[queue] = left[queue] - 1
-      -- All lanes of a queue share its room.
-      if left[queue] == 0 then
-        for i = #heads, 1, -1 do
-          if heads[i].lane.queue == queue then table.remove(heads, i) end
-        end
-      end
+    if left[queue] == 0 or not source.head then
+      heap[1], heap[n] = heap[n], nil
+      n = n - 1
     end
+    if n > 0 then sink(heap, n, 1) end
   end
   tables.load(sorted)
   for _, candidate in ipairs(found) do
@@ -134,12 +151,32 @@ function ready.read(kinds, queues, room, limit)
   end
   return found
 end
-function ready.take(candidate) candidate.source.take(candidate) end
--- Takes out of the lanes what was taken.
+function ready.take(candidate)
+  local source = candidate.source
+  if candidate.member then
+    source.gone[#source.gone + 1] = candidate.member
+    pending.leave(candidate.row, candidate.member)
+  else
+    source.used, source.usedStale, source.taken = candidate.position, candidate.stale, source.taken + 1
+  end
+end
+-- Takes out of the lanes what was taken; a lane from which nothing was is left alone.
+local function leaveList(source)
+  -- Where all that still stood was taken, the stale entries behind it go too.
+  if source.taken == source.at - source.stale then source.used, source.usedStale = source.at, source.stale end
+  if source.used > 0 then call('LPOP', source.key, source.used) end
+  if source.usedStale > 0 and call('HINCRBY', STALE, source.lane.name, -source.usedStale) <= 0 then
+    call('HDEL', STALE, source.lane.name)
+  end
+end
 function ready.finish()
-  for _, source in ipairs(sources) do source.finish() end
-  for _, source in ipairs(sources) do forgetLane(source.lane.kind, source.lane.queue) end
-  sources = {}
+  for _, lane in ipairs(looked) do
+    local list, sorted = lane.list, lane.sorted
+    leaveList(list)
+    spread('ZREM', sorted.key, sorted.gone)
+    if list.used > 0 or #sorted.gone > 0 or list.at + sorted.at == 0 then forgetLane(lane.kind, lane.queue) end
+  end
+  looked = {}
 end
 end
 `;

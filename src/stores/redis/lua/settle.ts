@@ -81,10 +81,22 @@ end
 `;
 /** What the short way has left over, and endings as `json text jobs`. */
 export const settleBatch = String.raw`
-for _, said in ipairs(remaining) do answers[said.place] = settleOne(owner, said) end
+-- Their rows are read together.
+local function settleAll(list)
+  local ids = {}
+  for i, said in ipairs(list) do ids[i] = said.id end
+  tables.load(ids)
+  for _, said in ipairs(list) do answers[said.place] = settleOne(owner, said) end
+end
+settleAll(remaining)
 local isNext = others == 'claim'
 if type(others) == 'number' then
-  for _ = 1, others do answers[#answers + 1] = settleOne(owner, settlementArg()) end
+  local list, before = {}, #answers
+  for i = 1, others do
+    list[i] = settlementArg()
+    list[i].place = before + i
+  end
+  settleAll(list)
   beginStarted(owner)
   isNext = arg() == '1'
 end
