@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { Ending } from '../src/core/ending.js';
 import { fail, type JobEvent, type JobType, open, type Queue, snooze } from '../src/index.js';
 import { expectNothingLeft } from '../src/testing/index.js';
@@ -951,6 +951,51 @@ describe.each(engines)('bounds on %s', (engine) => {
     console.log(`R1 on ${engine}: ${before} before, ${full} with 120 jobs, ${after} after retention`);
     expect(full - before).toBeGreaterThan(500);
     expect(after).toBe(before);
+    await queue.close();
+  });
+
+  it('R1: when a job goes by hand, pending, running or finished, nothing is left of it but its tombstone and events', {
+    timeout: 120_000,
+  }, async () => {
+    const { url } = await emptyStore[engine]();
+    const clock = handClock();
+    const { made: queue, entries } = await watchingMaps(() => open(url, { artifacts: 'memory', clock }));
+    await queue.stopPeriodicCleanup();
+    const size = async (): Promise<number> => (engine === 'memory' ? entries() : totalOf((await sizeOf(url)).rows));
+    const ends = ['pending', 'processing', 'completed'] as const;
+    const type = jobType('marks', async ({ input, artifact, log, progress, signal }) => {
+      log('a line');
+      progress(0.5);
+      await artifact.put('out', 'bytes', { shortLink: true });
+      if (input === 'pending') throw new Error('once more');
+      if (input === 'processing') await new Promise((resolve) => signal.addEventListener('abort', resolve));
+    });
+    const played = async (name: string): Promise<number> => {
+      const worker = await queue.work([type], { poll: 10 });
+      const ids: string[] = [];
+      for (const end of ends) {
+        const id = `${name}-${end}`;
+        const names = { subject: `thing:${id}`, deduplicationKey: id, exclusiveKey: id, queue: id };
+        await queue.enqueue(type, end, { id, ...names, attempts: 2, backoff: { type: 'fixed', base: '1h' } });
+        await vi.waitFor(async () => {
+          const { state, attempts } = (await queue.get(id))!;
+          expect([state, attempts, (await queue.artifacts.list(id)).length]).toEqual([end, 1, 1]);
+        }, 10_000);
+        ids.push(id);
+      }
+      const full = await size();
+      for (const id of ids)
+        expect((await queue.remove(id, { force: true })).items).toEqual([{ id, outcome: 'removed' }]);
+      await worker.stop({ grace: 0 });
+      clock.at += 3_600_000; // older than what the event log keeps, and than the cards of workers
+      await queue.sweep();
+      return full;
+    };
+    if (engine === 'memory') for (let i = 0; i < 11; i++) await tombs(queue, 1_000);
+    for (const name of ['first', 'second']) await played(name);
+    const before = await size();
+    expect(await played('third')).toBeGreaterThan(before + 10);
+    expect(await size()).toBe(before);
     await queue.close();
   });
 
