@@ -1,6 +1,6 @@
 // A crash, or a failure, at every single call of every way in which jobs and artifacts are removed: one sweep afterwards
-// leaves nothing, and the order is always the same: bytes, record, job.
-import { describe, expect, it } from 'vitest';
+// (of a live job, the same call again) leaves nothing, and the order is always the same: bytes, record, job.
+import { describe, expect, it, vi } from 'vitest';
 import { defineJob, type OpenOptions, type Queue } from '../src/index.js';
 import { createWire, expectNothing, expectOrder, finish, inWorld, isDeath, judge, waysOn, type World } from './artifact-world.js'; // biome-ignore format: one list
 import { day, hour, idsIn } from './lifecycle-support.js';
@@ -8,6 +8,8 @@ import { eachStore } from './support.js';
 
 interface Removal {
   readonly keep?: { count: number };
+  /** In which state the job is when it is to go; unless it is said, it has finished. */
+  readonly from?: 'pending' | 'processing';
   readonly cleanup?: OpenOptions['cleanup'];
   /** Until the rule takes the job or the artifact. */
   readonly afterMs: number;
@@ -27,6 +29,20 @@ const removals: { readonly [title: string]: Removal } = {
   'by count': { keep: { count: 0 }, afterMs: 0, remove: sweeps, leaves: 0, waitMs },
   'by the cap': { cleanup: { maxStoredJobs: 0 }, afterMs: 0, remove: sweeps, leaves: 0, waitMs },
   'by hand': { afterMs: 0, remove: (queue, id) => queue.remove(id), leaves: 0, waitMs: day + hour },
+  'by hand, of one that waits for its next attempt': {
+    from: 'pending',
+    afterMs: 0,
+    remove: (queue, id) => queue.remove(id),
+    leaves: 0,
+    waitMs: day + hour,
+  },
+  'by force, of one that runs': {
+    from: 'processing',
+    afterMs: 0,
+    remove: (queue, id) => queue.remove(id, { force: true }),
+    leaves: 0,
+    waitMs: day + hour,
+  },
   'by the ttl of an artifact': { afterMs: hour + 1, remove: sweeps, leaves: 1, waitMs },
   'of an artifact by hand': { afterMs: 0, remove: removeOne, leaves: 1, waitMs },
 };
@@ -36,23 +52,40 @@ async function removeOne(queue: Queue, id: string): Promise<void> {
   if (found) await queue.artifacts.remove(found.id);
 }
 
-function typeFor({ keep }: Removal) {
+function typeFor({ keep, from }: Removal) {
   return defineJob<any, any>('puts', {
     ...(keep && { keep }),
+    backoff: { type: 'fixed', base: 7 * day },
     async run({ artifact }) {
       await artifact.put('a', 'first');
       await artifact.put('b', 'second', { ttl: '1h' });
+      if (from === 'pending') throw new Error('once more, next week');
+      if (from === 'processing') await new Promise(() => undefined);
     },
   });
 }
 
-/** A finished job with two artifacts, at the moment when it, or one of them, is to go. */
+/** Begun by a process that is not heard of again, so that nothing else happens to the job. */
+async function begin(world: World, removal: Removal, type: ReturnType<typeof typeFor>, id: string): Promise<void> {
+  const wire = createWire();
+  const queue = await world.start(wire, removal.cleanup);
+  await queue.work([type]);
+  await vi.waitFor(async () => {
+    const job = await queue.get(id);
+    expect([job!.state, job!.attempts]).toEqual([removal.from, 1]);
+    expect(await queue.artifacts.list(id)).toHaveLength(2);
+  }, 10_000);
+  wire.cut();
+}
+
+/** A job with two artifacts, at the moment when it, or one of them, is to go. */
 async function ready(world: World, removal: Removal) {
   const wire = createWire();
   const queue = await world.start(wire, removal.cleanup);
   const type = typeFor(removal);
   const { id } = await queue.enqueue(type, null);
-  await finish(queue, world, type, id);
+  if (removal.from) await begin(world, removal, type, id);
+  else await finish(queue, world, type, id);
   expect(await queue.artifacts.list(id)).toHaveLength(2);
   world.clock.at += removal.afterMs;
   return { wire, queue, id };
@@ -73,6 +106,8 @@ describe.each(Object.entries(removals))('removal %s', (_title, removal) => {
           await judge(world);
           world.clock.at += removal.waitMs;
           const next = isDeath(way) ? await world.start(createWire(), removal.cleanup) : queue;
+          // No rule takes a live job: whoever wanted it gone asks again.
+          if (removal.from) await removal.remove(next, id);
           await next.sweep();
           if (removal.leaves > 0) {
             expect(await idsIn(world.blobs), `${way} at call ${at}`).toHaveLength(removal.leaves);

@@ -151,6 +151,20 @@ describe('one maintainer at a time', () => {
       expect(items.slice(0, items.length - before)).toEqual([reports[1], reports[0]]);
     });
 
+    it('a sweep says so when another process is at it and does not come to an end', async () => {
+      const endless = tapped(on.factory(), (store) => ({
+        async sweep(request: SweepRequest) {
+          const swept = await store.sweep({ ...request, term: null });
+          return request.term ? { ...swept, busy: true } : swept;
+        },
+      }));
+      const { queue, clock } = await on.still({}, endless);
+      const refused = expectCode('WAIT_TIMEOUT', () => queue.sweep());
+      await clock.advance(5 * minute);
+      await refused;
+      expect((await queue.ledger()).items).toEqual([]);
+    });
+
     it('by the rhythm, a process leaves the work to another one, and looks after it when its term is over', async () => {
       const connect = processesOn(on.engine);
       const cleanup = { maxStoredJobs: 1_000, jobRetentionMs: 0, cleanupIntervalMs: hour, useCompletedTime: true };
@@ -212,14 +226,16 @@ describe('a maintainer that is killed in the middle of a pass', () => {
       const maker = closedAfterwards(await open(connect(), { clock, artifacts, cleanup }));
       await maker.stopPeriodicCleanup();
       let finished = 0;
+      let died = 0;
       for (let round = 0; round < 50; round++) {
         for (let i = 0; i < 2; i++)
           await completes(maker, async ({ artifact }) => void (await artifact.put('out', 'x')));
         finished += 2;
         clock.at += day + 1;
-        await killedAt(connect, { clock, artifacts, cleanup }, watched, round % 12);
+        died += await killedAt(connect, { clock, artifacts, cleanup }, watched, round % 12);
         clock.at += minute; // its term has lapsed
       }
+      expect(died).toBe(50);
       const last = await maker.sweep();
       expect(last.failures).toBe(0);
       expect((await maker.find()).items).toEqual([]);
@@ -241,13 +257,13 @@ describe('a maintainer that is killed in the middle of a pass', () => {
     });
   });
 
-  /** Starts a pass whose process is gone at the n-th call to the store or to the blobs. */
+  /** Starts a pass whose process is gone at the n-th call to the store or to the blobs; 0: it ended before. */
   async function killedAt(
     connect: ReturnType<typeof processesOn>,
     options: OpenOptions & { clock: ReturnType<typeof handClock> },
     watched: ReturnType<typeof watchedBlobs>,
     n: number,
-  ): Promise<void> {
+  ): Promise<0 | 1> {
     let calls = 0;
     const died = gate();
     const never = new Promise<never>(() => undefined);
@@ -266,18 +282,38 @@ describe('a maintainer that is killed in the middle of a pass', () => {
     }));
     watched.fail(pass);
     const queue = await open(through, options);
-    const swept = queue.sweep().catch(() => undefined);
-    await Promise.race([died.opened, swept]);
+    const swept = queue.sweep().then(
+      () => 0 as const,
+      () => 0 as const,
+    );
+    const isDead = await Promise.race([died.opened.then(() => 1 as const), swept]);
     watched.fail(async () => undefined);
     await store.close();
+    return isDead;
   }
 });
 
-describe('the timers of the cleanup', () => {
-  it('keep no process alive', async () => {
-    const program = fileURLToPath(new URL('./sweep-child.ts', import.meta.url));
-    const { stdout } = await promisify(execFile)(process.execPath, ['--import', 'tsx', program]);
-    expect(stdout.trim()).toBe('opened');
+describe('a process that has nothing else to do', () => {
+  const program = fileURLToPath(new URL('./sweep-child.ts', import.meta.url));
+  /** What it says from the start of its cleanup on. */
+  async function saysAfter(awaits: string): Promise<string[]> {
+    const { stdout } = await promisify(execFile)(process.execPath, ['--import', 'tsx', program, awaits]);
+    const lines = stdout.trim().split('\n');
+    return lines.slice(lines.indexOf('started') + 1);
+  }
+
+  it('is not kept alive by a cleanup that nobody awaits, not even in the middle of it', async () => {
+    expect(await saysAfter('nothing')).toEqual(['ended']);
+  });
+
+  it('lives until a cleanup that it awaits has ended', async () => {
+    const removed = 'Removed 20000 old jobs from memory';
+    expect(await saysAfter('stop')).toEqual([removed, 'ended']);
+    expect(await saysAfter('sweep')).toEqual([removed, 'ended']);
+  });
+
+  it('that closes ends without waiting for all of it', async () => {
+    expect((await saysAfter('close')).at(-1)).toBe('ended');
   });
 });
 

@@ -107,7 +107,7 @@ async function removeAll(parts: PassParts, how: HowToPass, sums: Sums, patientUn
       if (how.busy === 'leave' || system.monotonic() >= patientUntil) return false;
       looks += 1;
       // Most passes are short.
-      if (looks > quickLooks) await pause(system, lookAgainMs, how.signal, 'hold');
+      if (looks > quickLooks) await pause(system, lookAgainMs, how.signal);
       else await nextTurn(system);
       continue;
     }

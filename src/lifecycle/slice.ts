@@ -25,7 +25,7 @@ export function createSlice(system: System, signal: AbortSignal) {
     },
     /** Between two parts everybody else has a turn; under a clock that stands still, no more than that. */
     async rest(): Promise<void> {
-      if (tookMs > 0) await pause(system, Math.min(longestRestMs, tookMs), signal, 'hold');
+      if (tookMs > 0) await pause(system, Math.min(longestRestMs, tookMs), signal);
       else await new Promise<void>((resolve) => system.soon(resolve));
     },
   };

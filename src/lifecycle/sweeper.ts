@@ -3,10 +3,11 @@
  * schedules. Cleanup, every interval, at the start and at once when the cap is exceeded: what is past its retention
  * goes.
  */
-import type { Store } from '../core/store.js';
+import { LastoutError } from '../core/errors.js';
 import { defaults } from '../core/policy.js';
-import { noFilter } from '../core/store.js';
+import type { Store } from '../core/store.js';
 import { describeThrown } from '../core/thrown.js';
+import { capWarning, standingOf } from './cap.js';
 import { passOnce, type PassParts, termMs } from './pass.js';
 import { readReport, type SweepReport } from './report.js';
 
@@ -15,7 +16,7 @@ export interface Sweeper {
   startPeriodicCleanup(): void;
   /** Resolves when the pass that is under way has ended. */
   stopPeriodicCleanup(): Promise<void>;
-  /** Tending and cleanup, once, to the end. */
+  /** Tending and cleanup, once, to the end. Rejects where another process is at it for too long. */
   sweep(): Promise<SweepReport>;
   readonly lastSweepAt: Date | null;
   stop(): Promise<void>;
@@ -24,11 +25,15 @@ export interface Sweeper {
 const partLimit = 500;
 /** A burst of endings above the cap makes one pass, not one per ending. */
 const capDelayMs = 20;
-const longestPassMs = 86_400_000;
+/** The next pass will hardly do better than the one that found nothing to remove. */
+const stuckDelayMs = 60_000;
+/** Whoever was at it may have looked before the cap was exceeded, or die. */
+const busyDelayMs = 1_000;
 
 /** `alsoTend` is what else goes by the rhythm of tending; it does not reject. */
 export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): Sweeper {
-  const { store, system, logger, cleanup, by } = parts;
+  const { store, system, logger, cleanup } = parts;
+  const warnOfCap = capWarning(system, logger);
   let passing: Promise<SweepReport | null> | null = null;
   let next: Promise<SweepReport | null> | null = null;
   /** It was started in this very turn: who comes now comes with it. */
@@ -37,15 +42,13 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
   let callOffCleanup: (() => void) | null = null;
   let callOffCap: (() => void) | null = null;
   let callOffAgain: (() => void) | null = null;
+  /** All above the cap that has finished is held, or what it owns cannot be ended. */
+  let isStuck = false;
   let lastSweepAt: Date | null = null;
   let failures = 0;
   const stopping = new AbortController();
   const unsubscribe = store.subscribe((hint) => {
-    if (hint.kind !== 'cap' || !callOffCleanup || callOffCap) return;
-    callOffCap = system.timer(capDelayMs, () => {
-      callOffCap = null;
-      void quietly(() => pass('leave', false));
-    });
+    if (hint.kind === 'cap') lookAtCap(isStuck ? stuckDelayMs : capDelayMs);
   });
 
   /** Never two at once. */
@@ -77,10 +80,15 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
   }
 
   async function tell({ removed }: SweepReport): Promise<void> {
+    isStuck = false;
     if (removed > 0) return logger.info(`Removed ${removed} old jobs from ${store.engine}`);
     logger.info('No cleanup needed');
     logger.info('Removed: 0 jobs');
-    if (await isEmpty(store)) logger.info('Nothing to clean');
+    const standing = await standingOf(store, cleanup).catch(() => null); // the pass itself went well
+    if (!standing) return;
+    if (standing.stored === 0) logger.info('Nothing to clean');
+    warnOfCap(standing);
+    isStuck = standing.over > 0 && standing.finished > 0;
   }
 
   /** One that is under way may have looked already at what has become due since: the next one is asked for. */
@@ -97,23 +105,9 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
 
   /** Waits for a pass that leaves the work to another process, and then does its own. */
   async function sweep(): Promise<SweepReport> {
-    return awaited(async () => (await ownPass()) ?? (await ownPass()) ?? nothingDone());
-  }
-
-  /** The rhythm keeps no process alive; who awaits a pass gets its report before the process ends. */
-  async function awaited<T>(work: () => Promise<T>): Promise<T> {
-    const letGo = system.timer(longestPassMs, () => undefined, 'hold');
-    try {
-      return await work();
-    } finally {
-      letGo();
-    }
-  }
-
-  /** Another process is at it, and goes on being at it. */
-  function nothingDone(): SweepReport {
-    const removedBy = { age: 0, count: 0, cap: 0 };
-    return { at: new Date(system.now()), by, examined: 0, removed: 0, removedBy, failures: 0, durationMs: 0 };
+    const report = (await ownPass()) ?? (await ownPass());
+    if (report) return report;
+    throw new LastoutError('WAIT_TIMEOUT', 'Another process is cleaning up and does not come to an end; sweep later.');
   }
 
   async function quietly(work: () => Promise<unknown>): Promise<void> {
@@ -135,6 +129,25 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
         if (!(await hasPassedSince(store, since))) await cleanUp();
       });
     });
+  }
+
+  /** One look for many hints. It comes after a pass that is under way: that may be past the removal by the cap. */
+  function lookAtCap(inMs: number): void {
+    if (!callOffCleanup || callOffCap) return;
+    callOffCap = system.timer(inMs, () => {
+      void quietly(async () => {
+        await passing?.catch(() => undefined);
+        callOffCap = null;
+        if (callOffCleanup) await cleanUpAtCap();
+      });
+    });
+  }
+
+  async function cleanUpAtCap(): Promise<void> {
+    const standing = await standingOf(store, cleanup);
+    warnOfCap(standing);
+    if (standing.over <= 0 || standing.finished === 0) return;
+    if (!(await pass('leave', false))) lookAtCap(busyDelayMs);
   }
 
   /** To the end: a crash of many workers comes back in one go. */
@@ -173,7 +186,7 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
     async stopPeriodicCleanup() {
       for (const callOff of [callOffCleanup, callOffCap, callOffAgain]) callOff?.();
       callOffCleanup = callOffCap = callOffAgain = null;
-      if (passing) await awaited(async () => passing?.catch(() => undefined));
+      await passing?.catch(() => undefined);
     },
     async stop() {
       stopping.abort();
@@ -182,16 +195,6 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
       await this.stopPeriodicCleanup();
     },
   };
-}
-
-/** Of any state; the library's own jobs do not count. */
-async function isEmpty(store: Store): Promise<boolean> {
-  try {
-    const { jobs, next } = await store.find({ filter: { ...noFilter, system: false }, cursor: null, limit: 1 });
-    return jobs.length === 0 && next === null;
-  } catch {
-    return false; // the pass itself went well
-  }
 }
 
 async function hasPassedSince(store: Store, since: number): Promise<boolean> {

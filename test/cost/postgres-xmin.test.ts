@@ -91,7 +91,7 @@ async function leaveDead(client: Client): Promise<void> {
   await client.query('select 1');
 }
 
-test(`with ${dead} dead rows before the others, most claims read none of them`, async () => {
+test(`R2: with ${dead} dead rows before the others, most claims read none of them`, async () => {
   const url = await emptyPostgres();
   const { pool, entries } = counting(plainPool(url, { max: 2 }));
   // However slow the machine is, the same number of looks at the front come due.

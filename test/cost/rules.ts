@@ -78,7 +78,7 @@ export function costRules(open: () => CountedStore): void {
     expect(perJob).toBeLessThanOrEqual(perClaimed);
   });
 
-  test('of a hundred thousand jobs behind one key, a claim reads the one that has its turn', async () => {
+  test('R2: of a hundred thousand jobs behind one key, a claim reads the one that has its turn', async () => {
     await ready(0);
     const { store, takeCount, holder } = counted;
     for (let i = 0; i < 100; i++) {

@@ -312,9 +312,16 @@ export const mutants = [
   {
     name: 'the hint that the cap is exceeded is not heard',
     file: 'src/lifecycle/sweeper.ts',
-    from: "if (hint.kind !== 'cap' || !callOffCleanup || callOffCap) return;",
-    to: "if (hint.kind === 'cap') return;",
+    from: "if (hint.kind === 'cap') lookAtCap(",
+    to: "if (hint.kind !== 'cap') lookAtCap(",
     tests: ['test/retention.test.ts'],
+  },
+  {
+    name: 'the hint that the cap is exceeded is lost while a pass is under way',
+    file: 'src/lifecycle/sweeper.ts',
+    from: '        await passing?.catch(() => undefined);\n        callOffCap = null;',
+    to: '        callOffCap = null;\n        if (passing) return;',
+    tests: ['test/sweep-cap.test.ts'],
   },
   // ---- transactions of the caller -------------------------------------------------------------------------------------
   {

@@ -16,6 +16,8 @@ export interface Sample {
   /** While work is under way: rows of the engine (of memory: jobs and records), and files and folders. */
   readonly rows: number;
   readonly files: number;
+  /** Entries of the bounded logs of the engine; in memory they are part of the heap, and 0. */
+  readonly logs: number;
 }
 
 export interface Report {
@@ -123,14 +125,19 @@ function countFiles(): number {
   return entries.filter((entry) => entry.isFile() || /^[0-9a-z]{20}$/.test(entry.name)).length;
 }
 
-async function rowsNow(queue: Queue): Promise<number> {
-  if (!isInside) return totalOf((await sizeOf(url)).rows);
+async function countsNow(queue: Queue): Promise<{ rows: number; logs: number }> {
+  if (isInside) return { rows: await liveIn(queue), logs: 0 };
+  const { rows, logs } = await sizeOf(url);
+  return { rows: totalOf(rows), logs: totalOf(logs) };
+}
+
+async function liveIn(queue: Queue): Promise<number> {
   return Object.values((await queue.audit()).kinds).reduce((sum, { live }) => sum + live, 0);
 }
 
 /** At rest, so that the heap is what is kept and not what is under way. */
 async function sample(queue: Queue, second: number): Promise<Sample> {
-  const [rows, files] = [await rowsNow(queue), filesNow()];
+  const [counts, files] = [await countsNow(queue), filesNow()];
   let goOn: () => void = () => undefined;
   resting = new Promise((resolve) => (goOn = resolve));
   await idle(queue, (live) => live <= 1);
@@ -142,7 +149,7 @@ async function sample(queue: Queue, second: number): Promise<Sample> {
   const { heapUsed } = process.memoryUsage();
   resting = null;
   goOn();
-  return { second, ended, heap: heapUsed, rows, files };
+  return { second, ended, heap: heapUsed, ...counts, files };
 }
 
 /** The bounded logs are as long as they get before it begins: else they would be the growth that is seen. */
@@ -176,7 +183,7 @@ await idle(queue, (live) => live === 0);
 await new Promise((resolve) => setTimeout(resolve, cleanup.jobRetentionMs + 100));
 await queue.sweep();
 const { clean } = await queue.audit();
-const rows = Object.values((await queue.audit()).kinds).reduce((sum, { live }) => sum + live, 0);
+const rows = await liveIn(queue);
 await queue.close();
 const last = isInside ? null : await sizeOf(url);
 const report: Report = { rows, files: filesNow(), clean, size: first && last && { first, last } };

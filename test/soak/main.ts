@@ -17,7 +17,8 @@ const help = `Works on a store for a long time, and says whether heap, rows and 
   --samples  how many lines are printed (30)
 
 It ends with code 0 if the heap of the last third is at most 2 MiB above that of the middle one (and, over an hour or
-more, grows by at most 0.5 MiB per hour), rows and files stay in their bounds, and nothing is left at the end.`;
+more, grows by at most 0.5 MiB per hour), rows and files do not become more either, each log stays in its bounds, and
+nothing is left at the end.`;
 
 const { values } = parseArgs({
   options: {

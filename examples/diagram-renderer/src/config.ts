@@ -24,13 +24,17 @@ export interface Config {
 
 export type Environment = { readonly [name: string]: string | undefined };
 
+/** A timer that is to wait longer fires at once. */
+const longestTimerMs = 2 ** 31 - 1;
+
 /** Reads the environment; an empty variable is an unset one. What is wrong stops the start and is named. */
 export function readConfig(env: Environment): Config {
   const text = (name: string, fallback: string): string => env[name] || fallback;
-  const number = (name: string, fallback: number, min = 1): number => {
+  const number = (name: string, fallback: number, min = 1, max = Number.MAX_SAFE_INTEGER): number => {
     const value = Number(text(name, String(fallback)));
     if (!Number.isSafeInteger(value)) throw new Error(`${name} must be a valid number`);
     if (value < min) throw new Error(`${name} must be a valid number, at least ${min}`);
+    if (value > max) throw new Error(`${name} must be a valid number, at most ${max}`);
     return value;
   };
   const level = text('LOG_LEVEL', 'info') as LogLevel;
@@ -43,9 +47,9 @@ export function readConfig(env: Environment): Config {
     queueMaxWaiting: number('QUEUE_MAX_WAITING', 50, 0),
     cacheTtlMs: number('CACHE_TTL', 300_000),
     cacheGcIntervalMs: number('CACHE_GC_INTERVAL', 60_000),
-    renderTimeoutMs: number('RENDER_TIMEOUT_MS', 30_000),
+    renderTimeoutMs: number('RENDER_TIMEOUT_MS', 30_000, 1, longestTimerMs),
     host: text('HOST', '127.0.0.1'),
-    port: number('PORT', 3000, 0),
+    port: number('PORT', 3000, 0, 65_535),
     baseUrl: text('BASE_URL', '').replace(/\/+$/, ''),
     logLevel: logLevels.includes(level) ? level : 'info',
     auth: readAuth(text),

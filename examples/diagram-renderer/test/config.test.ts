@@ -53,6 +53,14 @@ test('003-28 a value that is no number is refused by the name of its variable', 
   expect(() => readConfig({ AUTH_ENABLED: 'true', AUTH_USER: 'a' })).toThrow('AUTH_PASS is required');
 });
 
+test('003-28 what no timer and no port can be is refused, with the most that is taken', () => {
+  for (const [variable, max] of Object.entries({ RENDER_TIMEOUT_MS: 2_147_483_647, PORT: 65_535 })) {
+    const refusal = new Error(`${variable} must be a valid number, at most ${max}`);
+    expect(() => readConfig({ [variable]: String(max + 1) })).toThrow(refusal);
+    expect(() => readConfig({ [variable]: String(max) })).not.toThrow();
+  }
+});
+
 test('003-28 a wrong number stops the start', async () => {
   const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
   const main = new URL('../src/main.ts', import.meta.url).pathname;

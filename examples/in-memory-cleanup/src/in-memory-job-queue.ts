@@ -32,7 +32,6 @@ export class InMemoryJobQueue implements AsyncDisposable {
   private constructor(
     readonly queue: Queue,
     readonly config: CleanupConfig,
-    private readonly logger: OpenOptions['logger'],
   ) {}
 
   /** `options` are lastout's: where artifacts are kept, who logs, which clock. The cleanup is started here. */
@@ -41,7 +40,7 @@ export class InMemoryJobQueue implements AsyncDisposable {
     options: Omit<OpenOptions, 'cleanup'> = {},
   ): Promise<InMemoryJobQueue> {
     const cleanup = { ...defaultConfig, ...config };
-    const jobs = new InMemoryJobQueue(await open('memory:', { ...options, cleanup }), cleanup, options.logger);
+    const jobs = new InMemoryJobQueue(await open('memory:', { ...options, cleanup }), cleanup);
     jobs.startPeriodicCleanup();
     return jobs;
   }
@@ -59,8 +58,6 @@ export class InMemoryJobQueue implements AsyncDisposable {
   /** Identifies what is to go, deletes its artifacts, removes it from memory, logs how many. */
   async cleanup(): Promise<{ removed: number }> {
     const { removed } = await this.queue.sweep();
-    const { overLimit, total } = await this.stats();
-    if (overLimit > 0) this.logger?.warn('Only active jobs are left above the limit', { stored: total, overLimit });
     return { removed };
   }
 

@@ -161,13 +161,17 @@ test('000-13 the limit takes exactly the excess that the age rule left', async (
 });
 
 test('000-14 over the limit with only active jobs nothing goes, and it is seen', async () => {
-  const at = await stage({ maxStoredJobs: 3 });
+  const at = await stage({ maxStoredJobs: 3, cleanupIntervalMs: hour / 4 });
   for (let n = 0; n < 5; n++) await at.jobs.add(note, { end: 'complete' });
   at.said();
 
   expect(await at.jobs.cleanup()).toEqual({ removed: 0 });
   expect(await at.jobs.stats()).toMatchObject({ queued: 5, total: 5, overLimit: 2 });
-  expect(at.said()).toContain('Only active jobs are left above the limit');
+  expect(at.said()).toContain('Only active jobs are left above maxStoredJobs');
+
+  // Nobody has to ask: the passes of the timer tell it too, but not each of them.
+  await at.clock.advance(hour);
+  expect(at.said().filter((message) => message.startsWith('Only active jobs'))).toHaveLength(1);
 
   // When they have ended, the excess goes.
   await runAll(at);
