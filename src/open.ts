@@ -244,7 +244,7 @@ function createQueue(parts: Parts): Queue {
     stopPeriodicCleanup: () => system.hold(sweeper.stopPeriodicCleanup()),
     sweep: whileOpen(() => sweeper.sweep()),
     plan: whileOpen(async (policy = {}) => planOn({ store, system, finalizer }, readCleanup(policy, cleanup))),
-    explain: whileOpen((id: string) => explainOn(store, system.now(), cleanup, id)),
+    explain: whileOpen((id: string) => explainOn({ store, system, finalizer }, cleanup, id)),
     audit: whileOpen(() => auditOn(store, system)),
     ledger: whileOpen(async (page = {}) => {
       refuseUnknown(page, ['limit', 'cursor'], 'The options of ledger');
