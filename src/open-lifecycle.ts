@@ -8,7 +8,7 @@ import { tempFolders } from './artifacts/temp.js';
 import type { Artifacts } from './core/artifact.js';
 import type { BlobStore } from './core/blobs.js';
 import type { Logger } from './core/job.js';
-import type { BelongingsOf, Freeing } from './core/owned.js';
+import type { BelongingsOf, Finalizer, Freeing } from './core/owned.js';
 import type { CleanupPolicy } from './core/policy.js';
 import type { Store } from './core/store.js';
 import type { System } from './core/system.js';
@@ -21,6 +21,7 @@ export interface Lifecycle {
   readonly artifacts: Artifacts;
   readonly belongingsOf: BelongingsOf;
   readonly freeing: Freeing;
+  readonly finalizer: Finalizer;
   readonly sweeper: Sweeper;
   /** After the sweeper has stopped. */
   close(): Promise<void>;
@@ -43,6 +44,7 @@ export function lifecycleOn(parts: Parts, alsoTend: () => Promise<void>): Lifecy
     artifacts: artifactsOn(parts, freeing),
     belongingsOf: belongingsOn(parts, freeing),
     freeing,
+    finalizer,
     sweeper: createSweeper({ ...parts, things, by: system.id() }, alsoTend),
     close: async () => place?.temp.close(),
   };

@@ -73,7 +73,7 @@ interface Parts {
 
 function createQueue(parts: Parts): Queue {
   const { store, system, logger, book, cleanup, maker, schedules, lifecycle } = parts;
-  const { sweeper, freeing, belongingsOf } = lifecycle;
+  const { sweeper, freeing, finalizer, belongingsOf } = lifecycle;
   const gather = gatherer(store, logger);
   const acts = actsOn(store, system, cleanup, freeing);
   const storedJob = lookUpsOn(store);
@@ -243,8 +243,8 @@ function createQueue(parts: Parts): Queue {
     startPeriodicCleanup: () => sweeper.startPeriodicCleanup(),
     stopPeriodicCleanup: () => system.hold(sweeper.stopPeriodicCleanup()),
     sweep: whileOpen(() => sweeper.sweep()),
-    plan: whileOpen(async (policy = {}) => planOn(store, system, readCleanup(policy, cleanup))),
-    explain: whileOpen((id: string) => explainOn(store, system.now(), cleanup, id)),
+    plan: whileOpen(async (policy = {}) => planOn({ store, system, finalizer }, readCleanup(policy, cleanup))),
+    explain: whileOpen((id: string) => explainOn({ store, system, finalizer }, cleanup, id)),
     audit: whileOpen(() => auditOn(store, system)),
     ledger: whileOpen(async (page = {}) => {
       refuseUnknown(page, ['limit', 'cursor'], 'The options of ledger');

@@ -1,8 +1,44 @@
 // Explaining: for every place a job can be in, why it is there, what it waits for, and when and why it goes.
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { defineJob, type Keep, type Queue } from '../src/index.js';
+import { defineJob, type Explanation, type Keep, type Queue } from '../src/index.js';
+import { withStore } from './engines.js';
 import { byHand, completes, contextFor, day, hour, minute, t0, things } from './lifecycle-support.js';
 import { eachStore, expectCode, gate } from './support.js';
+
+/** As many jobs as a plan names at most. */
+const anyWorld = fc.record({
+  jobs: fc.array(
+    fc.record({
+      type: fc.constantFrom('a', 'b'),
+      keep: fc.constantFrom<Keep | undefined>(
+        undefined,
+        'forever',
+        hour,
+        { count: 0 },
+        { count: 2 },
+        { age: hour, count: 1 },
+      ),
+      held: fc.integer({ min: 0, max: 4 }).map((n) => n === 0),
+      ttl: fc.boolean(),
+      wait: fc.constantFrom(0, 1, minute, hour),
+    }),
+    { maxLength: 10 },
+  ),
+  cleanup: fc.record({
+    maxStoredJobs: fc.oneof(fc.nat(10), fc.constant(Number.POSITIVE_INFINITY)),
+    jobRetentionMs: fc.constantFrom(0, hour, 2 * hour, day),
+    useCompletedTime: fc.boolean(),
+  }),
+  later: fc.constantFrom(minute, hour, 2 * hour),
+});
+
+/** The rule by which a job goes with the next cleanup, as its explanation says. */
+function ruleIn({ because, blockedBy }: Explanation): string | undefined {
+  const text = /It goes with the next cleanup: (.*)/.exec(because)?.[1];
+  if (text === undefined || blockedBy === 'held') return undefined;
+  return text.startsWith('of its type') ? 'count' : text.startsWith('more than') ? 'cap' : 'age';
+}
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 
@@ -312,6 +348,95 @@ describe('a finished job', () => {
           'cancelled jobs. Of its type and state the newest 5 are kept at most.',
         until: new Date(t0 + hour),
       });
+    });
+
+    it('goes with the next cleanup where as many newer ones stand as its type keeps', async () => {
+      const { queue, clock } = await byHand(on, { cleanup: { maxStoredJobs: Number.POSITIVE_INFINITY } });
+      const first = await finish(queue, { count: 1 });
+      clock.at += 1;
+      const second = await finish(queue, { count: 1 });
+      expect(await queue.explain(first)).toEqual({
+        id: first,
+        state: 'cancelled',
+        because:
+          `It is cancelled since ${iso(t0)}. It goes with the next cleanup: of its type and state the newest 1 are kept, ` +
+          'and it is none of them.',
+        until: new Date(clock.at),
+        blockedBy: null,
+      });
+      expect(await queue.explain(second)).toMatchObject({
+        because: expect.stringContaining('It goes after') as string,
+        until: new Date(t0 + 1 + day),
+      });
+    });
+
+    it('goes with the next cleanup where it is one of the oldest above the cap', async () => {
+      const { queue, clock } = await byHand(on, { cleanup: { maxStoredJobs: 2 } });
+      const ids: string[] = [];
+      for (let n = 0; n < 3; n++) {
+        ids.push(await finish(queue, 'forever'));
+        clock.at += 1;
+      }
+      expect(await queue.explain(ids[0]!)).toMatchObject({
+        because:
+          `It is cancelled since ${iso(t0)}. It goes with the next cleanup: more than 2 jobs are stored, ` +
+          'and it is among the oldest finished ones.',
+        until: new Date(clock.at),
+      });
+      expect((await queue.explain(ids[1]!)).because).toContain('It stays: keep of type "job" says for ever.');
+      await queue.hold(ids[0]!, 'an audit is under way');
+      expect((await queue.explain(ids[0]!)).because).not.toContain('next cleanup');
+      expect((await queue.explain(ids[1]!)).because).toContain('It goes with the next cleanup: more than 2 jobs');
+    });
+
+    it('stays while something that it owns is held', async () => {
+      const { queue, clock } = await byHand(on);
+      const id = await completes(queue, async ({ artifact }) => void (await artifact.put('a', 'x')));
+      const artifact = (await queue.artifacts.get(id, 'a'))!.id;
+      await queue.hold(artifact, 'an audit is under way');
+      clock.at = t0 + day + 1;
+      expect(await queue.explain(id)).toMatchObject({
+        because: expect.stringContaining('It stays while something that it owns is held') as string,
+        until: null,
+      });
+      await queue.release(artifact);
+      expect((await queue.explain(id)).because).toContain('It goes with the next cleanup: jobRetentionMs');
+    });
+
+    it('goes with the next cleanup by the rule that the plan says, and else does not', {
+      timeout: 240_000,
+    }, async () => {
+      const runs = on.engine === 'memory' ? 100 : on.engine === 'sqlite' ? 25 : 10;
+      await fc.assert(
+        fc.asyncProperty(anyWorld, async ({ jobs, cleanup, later }) => {
+          await withStore(on.engine, async (connect) => {
+            const { queue, clock } = await byHand(on, { cleanup }, connect());
+            const ids: string[] = [];
+            for (const { type, keep, held, ttl, wait } of jobs) {
+              const { id } = await queue.enqueue(type, null, {
+                ...(keep !== undefined && { keep }),
+                ...(ttl && { ttl: minute }),
+              });
+              ids.push(id);
+              if (!ttl) await queue.cancel(id);
+              if (held) await queue.hold(id, 'x', new Date(clock.at + 2 * hour));
+              clock.at += wait;
+            }
+            clock.at += later;
+            const told = new Map<string, string | undefined>();
+            // Before the plan, which tends: what is over is over, tended or not.
+            for (const id of ids) told.set(id, ruleIn(await queue.explain(id)));
+            const { removes } = await queue.plan();
+            for (const id of ids)
+              expect([id, told.get(id)]).toEqual([
+                id,
+                ['age', 'count', 'cap'].find((rule) => removes[rule]!.sample.includes(id)),
+              ]);
+            await queue.close({ grace: 0 });
+          });
+        }),
+        { numRuns: runs },
+      );
     });
 
     it('stays where its type says for ever', async () => {

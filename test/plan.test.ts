@@ -1,10 +1,13 @@
 // A plan says what a sweep would remove, by the same selection: plan and run agree, whatever is stored.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { chunksOf } from '../src/artifacts/chunks.js';
 import { policyText } from '../src/core/options.js';
 import { checkKeep } from '../src/core/policy.js';
-import { type NewJob, noFilter, type Store, type Swept } from '../src/core/store.js';
+import type { Finalizer } from '../src/core/owned.js';
+import { type JobFilter, type Move, type NewJob, noFilter, type Store, type Swept } from '../src/core/store.js';
 import {
+  defineJob,
   type FinishedState,
   type Keep,
   LastoutError,
@@ -16,7 +19,19 @@ import {
 import { planOn } from '../src/lifecycle/plan.js';
 import { createSystem } from '../src/system.js';
 import { withStore } from './engines.js';
-import { byHand, completes, contextFor, day, type HandClock, handClock, hour, t0 } from './lifecycle-support.js';
+import {
+  byHand,
+  completes,
+  contextFor,
+  day,
+  type HandClock,
+  handClock,
+  hour,
+  idsIn,
+  t0,
+  things,
+  watchedBlobs,
+} from './lifecycle-support.js';
 import { eachStore, expectCode, tapped } from './support.js';
 
 const countsOf = ({ removes }: Plan): { [kind: string]: number } =>
@@ -70,12 +85,66 @@ describe('a plan', () => {
       expect((await queue.stats()).total.cancelled).toBe(4);
     });
 
-    it('counts a job that owns something, and the run removes it', async () => {
+    it('counts what goes with the jobs that own it, and what is due by itself, with their bytes', async () => {
       const { queue, clock } = await byHand(on);
-      await completes(queue, async ({ artifact }) => void (await artifact.put('a', 'x')));
+      const put = (bytes: number, ttl?: '1h') =>
+        completes(queue, async ({ artifact }) => {
+          await artifact.put('a', Buffer.alloc(bytes), ttl === undefined ? {} : { ttl });
+        });
+      const artifactOf = async (job: string) => (await queue.artifacts.get(job, 'a'))!.id;
+      const old = await artifactOf(await put(200_000));
+      clock.at = t0 + day;
+      const due = await artifactOf(await put(3_000, '1h'));
+      const held = await put(500, '1h');
+      await put(70);
+      await queue.hold(held, 'an audit is under way');
+      clock.at = t0 + day + hour + 1;
+      const plan = await queue.plan();
+      expect(plan.removes['thing']).toEqual({ count: 2, bytes: 203_000, sample: [old, due] });
+      expect(countsOf(plan)).toEqual({ age: 1, count: 0, cap: 0, thing: 2 });
+      expect(await queue.plan()).toEqual(plan);
+      expect((await queue.sweep()).removedBy).toEqual(countsOf(plan));
+      expect(await things(queue)).toHaveLength(2);
+    });
+
+    it('counts a thing once that is due and whose job goes', async () => {
+      const { queue, clock } = await byHand(on);
+      await completes(queue, async ({ artifact }) => void (await artifact.put('a', 'x', { ttl: '1h' })));
       clock.at = t0 + day + 1;
-      expect(countsOf(await queue.plan())).toEqual({ age: 1, count: 0, cap: 0 });
-      expect((await queue.sweep()).removedBy).toMatchObject({ age: 1 });
+      const plan = await queue.plan();
+      expect(countsOf(plan)).toEqual({ age: 1, count: 0, cap: 0, thing: 1 });
+      expect((await queue.sweep()).removedBy).toEqual(countsOf(plan));
+    });
+
+    it('leaves out a job that owns something held, and the cap takes another one', async () => {
+      const { queue, clock } = await byHand(on, { cleanup: { maxStoredJobs: 2 } });
+      const ids: string[] = [];
+      for (let n = 0; n < 4; n++) {
+        ids.push(await completes(queue, async ({ artifact }) => void (await artifact.put('a', 'four'))));
+        clock.at += 1;
+      }
+      await queue.hold((await queue.artifacts.get(ids[0]!, 'a'))!.id, 'an audit is under way');
+      const plan = await queue.plan();
+      expect(plan.removes).toMatchObject({
+        cap: { count: 2, sample: [ids[1], ids[2]] },
+        thing: { count: 2, bytes: 8 },
+      });
+      expect((await queue.sweep()).removedBy).toEqual(countsOf(plan));
+    });
+
+    it('counts files that nobody owns, and touches none', async () => {
+      const blobClock = handClock();
+      const watched = watchedBlobs(blobClock);
+      const { queue, clock } = await byHand(on, { artifacts: { blobs: watched.blobs } });
+      await completes(queue, async ({ artifact }) => void (await artifact.put('a', 'owned')));
+      const orphan = 'k'.repeat(20);
+      await watched.inner.put(orphan, chunksOf('left behind'), { maxBytes: 100, signal: new AbortController().signal });
+      clock.at = blobClock.at = t0 + 2 * hour;
+      const plan = await queue.plan();
+      expect(plan.removes['file']).toEqual({ count: 1, bytes: 'left behind'.length, sample: [orphan] });
+      expect(await idsIn(watched.inner)).toHaveLength(2);
+      expect((await queue.sweep()).removedBy).toEqual(countsOf(plan));
+      expect(await queue.plan().then(countsOf)).toEqual({ age: 0, count: 0, cap: 0 });
     });
 
     it('says what stays only because it is held, whichever rule would take it', async () => {
@@ -217,7 +286,9 @@ describe('plan and run', () => {
       'processing',
     ),
     keep: rule,
-    owns: fc.nat(4).map((n) => (n < 3 ? 0 : n - 2)),
+    owns: fc.oneof({ weight: 2, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.integer({ min: 1, max: 2 }) }),
+    // What it owns goes with it, is due by itself, or is held.
+    ownsWhat: fc.constantFrom<'owned' | 'due' | 'held'>('owned', 'due', 'held'),
     held: fc.integer({ min: 0, max: 5 }).map((n) => n === 0),
     wait: fc.nat(2).map((hours) => hours * hour),
   });
@@ -244,13 +315,9 @@ describe('plan and run', () => {
             const kept = new Set<string>();
             const staying: string[] = [];
             let n = 0;
-            for (const { type, state, keep, held, owns, wait } of jobs) {
+            for (const { type, state, keep, held, wait } of jobs) {
               const id = `job-${n++}`;
               await store.insert([newJob(id, type, keep)], { atomic: false });
-              for (let i = 0; i < owns; i++)
-                await store.insert([{ ...newJob(`${id}-thing-${i}`, 'lastout.artifact', 0), ...thingOf(id) }], {
-                  atomic: false,
-                });
               if (state !== 'pending') await bring(store, id, type, state);
               const move = { kind: 'hold', reason: 'x', until: null } as const;
               if (held) await store.move({ filter: { ...noFilter, ids: [id] }, move, ...once });
@@ -258,22 +325,26 @@ describe('plan and run', () => {
               if (held && state !== 'pending' && state !== 'processing') staying.push(id);
               clock.at += wait;
             }
+            for (const [index, sketch] of jobs.entries())
+              if (await own(store, `job-${index}`, sketch)) kept.add(`job-${index}`);
             const policy = { ...cleanup, cleanupIntervalMs: hour };
-            const plan = await planOn(store, createSystem(clock), policy);
+            const plan = await planOn({ store, system: createSystem(clock), finalizer }, policy);
+            expect(plan.removes['thing']?.bytes).toBe(sizeOf(plan.removes['thing']?.count));
             expect([plan.held.count, plan.held.sample]).toEqual([staying.length, staying.slice(0, 10)]);
             const removedBy: { [kind: string]: number } = { age: 0, count: 0, cap: 0 };
             for (let more = true; more; ) {
               const part = await store.sweep({ limit, cleanup: policy, term: null, entry: null });
               for (const [kind, count] of Object.entries(part.removedBy)) removedBy[kind]! += count;
-              await end(store, part.owing);
-              more = part.more || part.owing.length > 0;
+              const ended = await end(store, part);
+              if (ended > 0) removedBy['thing'] = (removedBy['thing'] ?? 0) + ended;
+              more = part.more || part.owing.length + part.dueThings.length > 0;
             }
             expect(removedBy).toEqual(countsOf(plan));
             const left = await store.find({ filter: noFilter, cursor: null, limit: 1_000 });
             const ids = new Set(left.jobs.flatMap(({ id, ownedBy }) => (ownedBy === null ? id : [])));
             for (const { ownedBy } of left.jobs) if (ownedBy !== null) expect(ids).toContain(ownedBy);
             expect([...kept].filter((id) => !ids.has(id))).toEqual([]);
-            expect(ids.size).toBe(jobs.length - Object.values(removedBy).reduce((sum, count) => sum + count, 0));
+            expect(ids.size).toBe(jobs.length - removedBy['age']! - removedBy['count']! - removedBy['cap']!);
             await store.close();
           });
         }),
@@ -308,7 +379,9 @@ describe('plan and run', () => {
             for (const { sample } of Object.values(plan.removes))
               expect(sample.filter((id) => left.has(id))).toEqual([]);
             expect(plan.held.sample.filter((id) => !left.has(id))).toEqual([]);
-            expect((await queue.plan()).held).toEqual(plan.held);
+            expect(plan.removes['thing']?.bytes).toBe(sizeOf(plan.removes['thing']?.count));
+            // What could not go because of a thing that is held may be held for a while, too.
+            if (!jobs.some(({ owns }) => owns === 'held')) expect((await queue.plan()).held).toEqual(plan.held);
             await queue.close({ grace: 0 });
           });
         }),
@@ -319,19 +392,22 @@ describe('plan and run', () => {
 
   interface Lapsing {
     readonly type: string;
-    readonly end: 'cancelled' | 'ttl' | 'stalled' | 'pending';
+    readonly end: 'cancelled' | 'ttl' | 'stalled' | 'pending' | 'completed';
     readonly keep: Keep | undefined;
     /** In hours; null: for good. */
     readonly held: number | null | undefined;
+    /** Of one that completed: an artifact that goes with it, is due after an hour, or is held. */
+    readonly owns: 'owned' | 'due' | 'held';
     readonly wait: number;
   }
   const lapsing = fc.record({
     jobs: fc.array(
       fc.record<Lapsing>({
         type: fc.constantFrom('a', 'b'),
-        end: fc.constantFrom('cancelled', 'cancelled', 'ttl', 'ttl', 'stalled', 'pending'),
+        end: fc.constantFrom('cancelled', 'completed', 'completed', 'ttl', 'ttl', 'stalled', 'pending'),
         keep: rule,
-        held: fc.constantFrom(undefined, undefined, 1, 2, 4, null),
+        held: fc.constantFrom(undefined, undefined, undefined, 1, 2, 4, null),
+        owns: fc.constantFrom('owned', 'due', 'held'),
         wait: fc.nat(2).map((hours) => hours * hour),
       }),
       { maxLength: 15 },
@@ -347,6 +423,7 @@ describe('plan and run', () => {
   async function leave(queue: Queue, store: Store, clock: HandClock, sketch: Lapsing): Promise<void> {
     const { end, keep, held, wait } = sketch;
     const type = end === 'stalled' ? 'stalled' : sketch.type;
+    if (end === 'completed') return complete(queue, clock, sketch);
     const { id } = await queue.enqueue(type, end, {
       ...(keep !== undefined && { keep }),
       ...(end === 'ttl' && { ttl: hour }),
@@ -354,6 +431,22 @@ describe('plan and run', () => {
     if (end === 'cancelled') await queue.cancel(id);
     const claim = { owner: 'gone', types: [type], queues: null, slots: 1, ahead: 0, leaseMs: hour, maxStalls: 0 };
     if (end === 'stalled') await store.claim(claim);
+    if (held !== undefined) await queue.hold(id, 'x', held === null ? undefined : new Date(clock.at + held * hour));
+    clock.at += wait;
+  }
+
+  async function complete(queue: Queue, clock: HandClock, sketch: Lapsing): Promise<void> {
+    const { keep, held, owns, wait } = sketch;
+    const type = defineJob<any, any>('makes', {
+      async run({ artifact }) {
+        await artifact.put('a', Buffer.alloc(thingBytes), owns === 'due' ? { ttl: hour } : {});
+      },
+    });
+    const worker = await queue.work([type]);
+    const { id } = await queue.enqueue(type, null, keep === undefined ? {} : { keep });
+    await queue.wait(id);
+    await worker.stop();
+    if (owns === 'held' && !hasCount(keep)) await queue.hold((await queue.artifacts.get(id, 'a'))!.id, 'x');
     if (held !== undefined) await queue.hold(id, 'x', held === null ? undefined : new Date(clock.at + held * hour));
     clock.at += wait;
   }
@@ -391,17 +484,68 @@ function newJob(id: string, type: string, keep: Keep | undefined): NewJob {
 
 const once = { dryRun: false, cursor: null, limit: 1_000 } as const;
 
-const thingOf = (owner: string) => ({ queue: 'lastout', ownedBy: owner, when: { inMs: 1_000 * day } });
+const thingBytes = 100;
+/** As in a report, none at all are not told. */
+const sizeOf = (count: number | undefined) => (count === undefined ? undefined : count * thingBytes);
 
-/** They stand in the way and are still there, with what they own; that ends now. */
-async function end(store: Store, owing: readonly string[]): Promise<void> {
-  const { jobs } = await store.find({ filter: { ...noFilter, ids: owing }, cursor: null, limit: 1_000 });
-  expect(jobs.map(({ id }) => id).sort()).toEqual([...owing].sort());
-  for (const id of owing) {
-    const filter = { ...noFilter, ownedBy: id, types: ['lastout.artifact'] };
-    const { items } = await store.move({ filter, move: { kind: 'remove', force: false }, ...once });
-    expect(items.length).toBeGreaterThan(0);
+const finalizer: Finalizer = {
+  types: new Set(['lastout.artifact']),
+  end: () => Promise.resolve(),
+  isElsewhere: () => false,
+  isInUse: () => false,
+  sizeOf: () => thingBytes,
+  async *list() {
+    yield* [];
+  },
+};
+
+/**
+ * Which jobs of one type go by count is a question of how many of them are not held; so one that such a rule takes, and that is
+ * then kept by what it owns, could keep an older one with a larger count of its own.
+ */
+const hasCount = (keep: Keep | undefined): boolean => typeof keep === 'object' && 'count' in keep;
+
+const hold = { kind: 'hold', reason: 'x', until: null } as const;
+
+interface Owner {
+  readonly keep: Keep | undefined;
+  readonly owns: number;
+  readonly ownsWhat: 'owned' | 'due' | 'held';
+}
+
+/** True: it stays because of what it owns. */
+async function own(store: Store, owner: string, { keep, owns, ownsWhat }: Owner): Promise<boolean> {
+  const isHeld = ownsWhat === 'held' && !hasCount(keep) && owns > 0;
+  for (let i = 0; i < owns; i++) {
+    const id = `${owner}-thing-${i}`;
+    const thing = { queue: 'lastout', ownedBy: owner, when: { inMs: ownsWhat === 'due' ? 0 : 1_000 * day } };
+    await store.insert([{ ...newJob(id, 'lastout.artifact', 0), ...thing }], { atomic: false });
+    if (isHeld) await store.move({ filter: { ...noFilter, ids: [id] }, move: hold, ...once });
   }
+  return isHeld;
+}
+
+/** Owners stand in the way and are still there, with what they own; that ends now, and so does what is due, unless it is held. */
+async function end(store: Store, { owing, dueThings }: Swept): Promise<number> {
+  const find = async (filter: Partial<JobFilter>) =>
+    (await store.find({ filter: { ...noFilter, ...filter }, cursor: null, limit: 1_000 })).jobs;
+  const move = async (ids: readonly string[], how: Move) =>
+    (await store.move({ filter: { ...noFilter, ids }, move: how, ...once })).items.length;
+  expect((await find({ ids: owing })).map(({ id }) => id).sort()).toEqual([...owing].sort());
+  let ended = 0;
+  for (const id of owing) {
+    const owned = await find({ ownedBy: id, types: ['lastout.artifact'] });
+    expect(owned.length).toBeGreaterThan(0);
+    const ids = owned.map((thing) => thing.id);
+    if (owned.some(({ heldUntil }) => heldUntil !== null)) await move([id], hold);
+    else ended += await move(ids, { kind: 'remove', force: false });
+  }
+  for (const { id, ownedBy } of await find({ ids: dueThings })) {
+    const [owner] = await find({ ids: [ownedBy!] });
+    if (owner!.heldUntil !== null) await move([id], { kind: 'reschedule', when: { inMs: day }, priority: null });
+    else ended += await move([id], { kind: 'remove', force: false });
+  }
+  return ended;
 }
 
 /** Only this job is ready. */

@@ -11,7 +11,16 @@ import type { System } from '../core/system.js';
 import { belongingsOf, ownedBy } from './belongings.js';
 import { corrupt, verified } from './chunks.js';
 import { type ArtifactLimits, quotaOf } from './quota.js';
-import { artifactType, checkArtifactName, isElsewhere, placeOf, readArtifact, subjectOf, tempType } from './records.js';
+import {
+  artifactType,
+  checkArtifactName,
+  isElsewhere,
+  placeOf,
+  readArtifact,
+  sizeOf,
+  subjectOf,
+  tempType,
+} from './records.js';
 
 /** Where the bytes are; null: `open` was given no place for them. */
 export interface Place extends ArtifactLimits {
@@ -52,6 +61,7 @@ export function finalizerOf(place: Place | null, system: System): Finalizer {
       end: () => Promise.reject(placeMissing()),
       isElsewhere: never,
       isInUse: never,
+      sizeOf: () => 0,
       list: none,
     };
   const { blobs, temp } = place;
@@ -62,9 +72,11 @@ export function finalizerOf(place: Place | null, system: System): Finalizer {
     isElsewhere: (record) => isElsewhere(record, temp, system.now()),
     isInUse: ({ type, key }, owner) =>
       type === tempType && owner?.state === 'processing' && String(owner.epoch) === key,
+    sizeOf,
     async *list(olderThanMs) {
-      for await (const { id } of blobs.list(olderThanMs)) yield { id, end: () => blobs.delete(id) };
-      for await (const { id } of temp.list(olderThanMs)) yield { id, end: () => temp.delete(id, temp.within) };
+      for await (const { id, bytes } of blobs.list(olderThanMs)) yield { id, bytes, end: () => blobs.delete(id) };
+      for await (const { id } of temp.list(olderThanMs))
+        yield { id, bytes: 0, end: () => temp.delete(id, temp.within) };
     },
   };
 }

@@ -154,3 +154,9 @@ export function readArtifact(record: StoredJob, now: number): Artifact | null {
     expiresAt: ends >= farAway ? null : new Date(ends),
   };
 }
+
+/** Of an artifact that was confirmed, and is not on its way out. */
+export function sizeOf({ type, memo }: StoredJob): number {
+  if (type !== artifactType || memo === null || memo === goneMemo || whyUnreadable(memo) !== null) return 0;
+  return (JSON.parse(memo) as ArtifactMemo).bytes;
+}

@@ -32,7 +32,16 @@ export type ReadRequest =
   /** Why a job is where it is. */
   | { readonly log: 'why'; readonly id: string }
   /** What a cleanup by this policy removes, page by page. */
-  | { readonly log: 'plan'; readonly cleanup: CleanupPolicy; readonly cursor: string | null; readonly limit: number }
+  | {
+      readonly log: 'plan';
+      readonly cleanup: CleanupPolicy;
+      readonly cursor: string | null;
+      readonly limit: number;
+      /** How many of the `owing` of the pages before stay all the same: the cap takes as many others instead. */
+      readonly staying?: number;
+      /** Only the rule that takes this job is looked for (`takenBy`). */
+      readonly id?: string;
+    }
   | { readonly log: 'ledger'; readonly cursor: string | null; readonly limit: number }
   | { readonly log: 'audit'; readonly cursor: string | null; readonly limit: number }
   /** The cards that live. */
@@ -68,8 +77,10 @@ export interface WorkerCard {
   readonly dueAt: number;
 }
 
+export type RetentionRule = 'age' | 'count' | 'cap';
+
 /** Why a removed job went: by one of the three rules of retention, or by hand. */
-export type RemovedWhy = 'age' | 'count' | 'cap' | 'removed';
+export type RemovedWhy = RetentionRule | 'removed';
 
 /** What a tombstone tells. */
 export interface Gone {
@@ -108,7 +119,16 @@ export interface PlanPart {
   readonly sample: readonly string[];
 }
 
-/** The sums of one page only. What owns something counts like any other; what is held is no candidate. */
+export interface PlannedOwner {
+  readonly id: string;
+  readonly rule: RetentionRule;
+  readonly bytes: number;
+}
+
+/**
+ * The sums of one page only. What owns something counts like any other; what is held is no candidate. A page that has `owing`
+ * ones ends where their rule does, so that `staying` is known before the cap counts.
+ */
 export interface PlanPage {
   readonly age: PlanPart;
   readonly count: PlanPart;
@@ -118,6 +138,12 @@ export interface PlanPage {
    * hold that is over at the plan’s instant holds nothing: a sweep lifts it before it cleans up.
    */
   readonly held: PlanPart;
+  /** Of those that go, the ones that own live jobs: which rule takes them, and how long their texts are. */
+  readonly owing: readonly PlannedOwner[];
+  /** As in `Swept`, after everything else. */
+  readonly dueThings: readonly string[];
+  /** The rule that takes the job that was asked for. Null: none did so far. */
+  readonly takenBy: RetentionRule | null;
   readonly next: string | null;
 }
 

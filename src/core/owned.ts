@@ -36,8 +36,17 @@ export interface Finalizer {
   isElsewhere(record: StoredJob): boolean;
   /** A thing that is due may still be in use by the attempt that made it. */
   isInUse(record: StoredJob, owner: StoredJob | undefined): boolean;
+  /** How large the thing behind a record is, as far as the record tells; else 0. */
+  sizeOf(record: StoredJob): number;
   /** Things that are older than this and may have lost their record. */
-  list(olderThanMs: number): AsyncIterable<{ readonly id: string; end(): Promise<void> }>;
+  list(olderThanMs: number): AsyncIterable<Listed>;
+}
+
+export interface Listed {
+  readonly id: string;
+  /** 0 where that is not known. */
+  readonly bytes: number;
+  end(): Promise<void>;
 }
 
 /** Frees jobs of what they own, so that they can be removed: first the thing goes, then its record. */
@@ -55,6 +64,8 @@ export interface Freed {
   readonly held: readonly string[];
   /** Why its things could not be ended. */
   readonly failed: ReadonlyMap<string, LastoutError>;
+  /** How many things ended. */
+  readonly things: number;
 }
 
 /** The memo of a record whose thing is about to go, or has gone. */

@@ -203,7 +203,10 @@ export interface Swept {
   readonly lapsed: number;
   readonly expired: number;
   readonly removedBy: { readonly age: number; readonly count: number; readonly cap: number };
-  /** Finished jobs that the rules remove now, but that own live jobs: they stay until these are gone. At most `limit` per part. */
+  /**
+   * Finished jobs that the rules remove now, but that own live jobs: they stay until these are gone. At most `limit` per part.
+   * What goes by count waits for an older one of them, for whose rank it counts.
+   */
   readonly owing: readonly string[];
   /** Owned pending jobs of queue `lastout` that are due and not held, oldest first, at most `limit`. */
   readonly dueThings: readonly string[];

@@ -5,7 +5,9 @@ import type { JobError, State } from '../core/job.js';
 import { checkId, systemQueue } from '../core/names.js';
 import { goneMemo, isHeld } from '../core/owned.js';
 import { type CleanupPolicy, policyOf, type StoredKeep } from '../core/policy.js';
-import { farAway, type Gone, type Store, type StoredJob, type Why } from '../core/store.js';
+import { farAway, type Gone, type RetentionRule, type StoredJob, type Why } from '../core/store.js';
+import { foresightOn } from './foresee.js';
+import { type PlanParts, ruleOn } from './plan.js';
 
 export interface Explanation {
   readonly id: string;
@@ -25,9 +27,14 @@ interface Told {
   readonly blockedBy: string | null;
 }
 
-export async function explainOn(store: Store, now: number, cleanup: CleanupPolicy, id: string): Promise<Explanation> {
-  const why = await store.read({ log: 'why', id: checkId(id) });
-  if (why?.job) return signed(id, why.job.state, withHold(why.job, now, explainStored(why.job, why, now, cleanup)));
+export async function explainOn(parts: PlanParts, cleanup: CleanupPolicy, id: string): Promise<Explanation> {
+  const why = await parts.store.read({ log: 'why', id: checkId(id) });
+  if (why?.job) {
+    const { job } = why;
+    const now = parts.system.now();
+    const goesBy = job.completedAt === null ? null : await whatTakes(parts, job, why, cleanup);
+    return signed(id, job.state, withHold(job, now, explainStored(job, why, now, cleanup, goesBy)));
+  }
   if (why?.gone) return signed(id, 'removed', { because: explainGone(why.gone), until: null, blockedBy: null });
   throw new LastoutError(
     'JOB_NOT_FOUND',
@@ -39,9 +46,9 @@ function signed(id: string, state: Explanation['state'], { because, until, block
   return { id, state, because, until: until === null || until >= farAway ? null : new Date(until), blockedBy };
 }
 
-function explainStored(job: StoredJob, why: Why, now: number, cleanup: CleanupPolicy): Told {
+function explainStored(job: StoredJob, why: Why, now: number, cleanup: CleanupPolicy, goesBy: GoesBy | null): Told {
   if (job.state === 'processing') return explainRunning(job, why, now);
-  if (job.state !== 'pending') return explainFinished(job, why, now, cleanup);
+  if (job.state !== 'pending') return explainFinished(job, why, now, cleanup, goesBy);
   if (job.ownedBy !== null) return explainThing(job, job.ownedBy);
   if (job.queue === systemQueue)
     return told(`It is ${job.type} "${job.key}" of the library; it is due ${at(job.dueAt!)}.`, job.dueAt);
@@ -116,19 +123,65 @@ function explainRunning(job: StoredJob, { claim }: Why, now: number): Told {
 
 // ---- finished --------------------------------------------------------------------------------------------------
 
-function explainFinished(job: StoredJob, { owns }: Why, now: number, cleanup: CleanupPolicy): Told {
+/** The rule by which the next cleanup would take a finished job. */
+interface GoesBy {
+  readonly rule: RetentionRule;
+  /** Something that it owns stays, and so it does. */
+  readonly stays: boolean;
+}
+
+async function whatTakes(
+  parts: PlanParts,
+  job: StoredJob,
+  { owns }: Why,
+  cleanup: CleanupPolicy,
+): Promise<GoesBy | null> {
+  const { store, system, finalizer } = parts;
+  const now = system.now();
+  const keep = keepOf(job);
+  const { goesAt } = ageRule(job, keep, cleanup);
+  const mayGoSooner = keep?.count !== undefined || cleanup.maxStoredJobs < Number.POSITIVE_INFINITY;
+  const held = isHeld(job, now);
+  let rule: RetentionRule | null = goesAt !== null && goesAt < now ? 'age' : null;
+  if (rule === null && mayGoSooner && !held) rule = await ruleOn(parts, cleanup, job.id);
+  if (rule === null) return null;
+  const mayStay = owns > 0 && !held;
+  return { rule, stays: mayStay && (await foresightOn(store, system, finalizer).ofOwner(job.id)).stays };
+}
+
+function explainFinished(
+  job: StoredJob,
+  { owns }: Why,
+  now: number,
+  cleanup: CleanupPolicy,
+  goesBy: GoesBy | null,
+): Told {
   const { state, completedAt } = job;
-  const keep = policyOf(job.policy).keep[state as 'completed'];
+  const keep = keepOf(job);
   const { goesAt, rule } = ageRule(job, keep, cleanup);
   const ended = `It is ${state} since ${at(completedAt!)}. `;
+  const things = owns === 1 ? 'one thing' : `${owns} things`;
+  const owned = owns === 0 ? '' : ` It owns ${things}, which ${owns === 1 ? 'goes' : 'go'} first.`;
+  if (goesBy) {
+    const why = {
+      age: `${rule}, until ${at(goesAt!)}`,
+      count: `of its type and state the newest ${keep?.count} are kept, and it is none of them`,
+      cap: `more than ${cleanup.maxStoredJobs} jobs are stored, and it is among the oldest finished ones`,
+    }[goesBy.rule];
+    if (goesBy.stays)
+      return told(
+        `${ended}It stays while something that it owns is held, or is for another process to end: ${why}.`,
+        null,
+      );
+    return told(`${ended}It goes with the next cleanup: ${why}.${owned}`, goesBy.rule === 'age' ? goesAt : now);
+  }
   const besides = capText(keep, cleanup);
-  const owned =
-    owns === 0
-      ? ''
-      : ` It owns ${owns === 1 ? 'one thing' : `${owns} things`}, which ${owns === 1 ? 'goes' : 'go'} first.`;
   if (goesAt === null) return told(`${ended}It stays: ${rule}.${besides}${owned}`, null);
-  if (goesAt < now) return told(`${ended}It goes with the next cleanup: ${rule}, until ${at(goesAt)}.${owned}`, goesAt);
   return told(`${ended}It goes after ${at(goesAt)}: ${rule}.${besides}${owned}`, goesAt);
+}
+
+function keepOf({ policy, state }: StoredJob): StoredKeep | undefined {
+  return policyOf(policy).keep[state as 'completed'];
 }
 
 function ageRule(

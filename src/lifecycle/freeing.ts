@@ -32,12 +32,14 @@ export function freeingOn(store: Store, system: System, finalizer: Finalizer): F
     await moveAll(store, ids, { kind: 'confirm', memo: goneMemo, when: { inMs: 0 }, under: null });
   }
 
-  async function freeOne(id: string, width: number): Promise<'held' | LastoutError | null> {
+  async function freeOne(id: string, width: number, answer: Answer): Promise<'held' | LastoutError | null> {
     const [owner] = await byIds(store, [id]);
     if (owner && isHeld(owner, system.now())) return 'held';
     const records = await ownedBy(store, id);
     if (records.some((record) => isHeld(record, system.now()))) return 'held';
-    const [fault] = (await endAll(records, width)).values();
+    const failed = await endAll(records, width);
+    answer.things += records.length - failed.size;
+    const [fault] = failed.values();
     return fault ?? null;
   }
 
@@ -45,7 +47,7 @@ export function freeingOn(store: Store, system: System, finalizer: Finalizer): F
     async free(owners) {
       const answer = answers();
       const width = Math.max(1, Math.floor(thingsAtOnce / Math.max(1, owners.length)));
-      await atOnce(thingsAtOnce, owners, async (id) => answer.add(id, await freeOne(id, width)));
+      await atOnce(thingsAtOnce, owners, async (id) => answer.add(id, await freeOne(id, width, answer)));
       return answer;
     },
     async endThings(records) {
@@ -56,12 +58,15 @@ export function freeingOn(store: Store, system: System, finalizer: Finalizer): F
       const held = new Set(records.filter(stays));
       const going = records.filter((record) => !held.has(record));
       const failed = await endAll(going, thingsAtOnce);
+      answer.things = going.length - failed.size;
       for (const { id } of held) answer.add(id, 'held');
       for (const { id } of going) answer.add(id, failed.get(id) ?? null);
       return answer;
     },
   };
 }
+
+type Answer = ReturnType<typeof answers>;
 
 function answers() {
   const freed: string[] = [];
@@ -71,6 +76,7 @@ function answers() {
     freed,
     held,
     failed,
+    things: 0,
     add(id: string, outcome: 'held' | LastoutError | null): void {
       if (outcome === null) freed.push(id);
       else if (outcome === 'held') held.push(id);
@@ -94,7 +100,7 @@ async function endThing(finalizer: Finalizer, record: StoredJob): Promise<Lastou
 }
 
 /** Null: this process can end it. */
-function whyOthers({ types, isElsewhere }: Finalizer, record: StoredJob): string | null {
+export function whyOthers({ types, isElsewhere }: Finalizer, record: StoredJob): string | null {
   if (!types.has(record.type)) return 'this one was not opened with a place for it';
   return isElsewhere(record) ? 'it is on another machine' : null;
 }
@@ -113,7 +119,7 @@ export async function ownersOf(store: Store, records: readonly StoredJob[]): Pro
   return new Map(owners.map((owner) => [owner.id, owner]));
 }
 
-async function ownedBy(store: Store, id: string): Promise<StoredJob[]> {
+export async function ownedBy(store: Store, id: string): Promise<StoredJob[]> {
   const filter = { ...noFilter, ownedBy: id, states: ['pending' as const, 'processing' as const] };
   const records: StoredJob[] = [];
   for await (const record of everyPage(store, filter, pageLimit)) records.push(record);

@@ -47,7 +47,11 @@ export async function passOnce(parts: PassParts, how: HowToPass): Promise<SweepR
   const sums: Sums = { examined: 0, failures: how.failuresBefore, removedBy, idle: 0, seen: new Map() };
   const isOurs = await removeAll(parts, how, sums, began + 2 * termMs);
   // Files may be this machine's alone: who has no term looks after its own all the same.
-  if (how.orphans && !how.signal.aborted) addThings(sums, 'file', await endOrphans(parts));
+  if (how.orphans && !how.signal.aborted) {
+    const { done, failures } = await endOrphans(parts);
+    addThings(sums, 'file', done);
+    sums.failures += failures;
+  }
   if (!isOurs) return null;
   const { age = 0, count = 0, cap = 0 } = sums.removedBy;
   const report: SweepReport = {
@@ -80,9 +84,8 @@ function inTheWay({ seen }: Sums, ids: readonly string[]): readonly string[] {
 }
 
 /** What is no job is only told where there was some. */
-function addThings(sums: Sums, kind: string, { done, failures }: Ended): void {
-  if (done > 0) sums.removedBy[kind] = (sums.removedBy[kind] ?? 0) + done;
-  sums.failures += failures;
+function addThings({ removedBy }: Sums, kind: string, n: number): void {
+  if (n > 0) removedBy[kind] = (removedBy[kind] ?? 0) + n;
 }
 
 /** Its failure is its own: what the store removed is removed. */
@@ -91,7 +94,7 @@ async function endOrphans({ things, logger }: PassParts): Promise<Ended> {
     return await things.endOrphans();
   } catch (error) {
     logger.error('Cleanup failed; it is tried again', { error: describeThrown(error).message });
-    return { done: 0, postponed: 0, failures: 1 };
+    return { done: 0, things: 0, postponed: 0, failures: 1 };
   }
 }
 
@@ -133,13 +136,15 @@ async function countPart({ things }: PassParts, sums: Sums, part: Swept): Promis
   const owing = inTheWay(sums, part.owing);
   if (owing.length > 0) {
     const freed = await things.free(owing);
+    addThings(sums, 'thing', freed.things);
     sums.failures += freed.failures;
     cleared += freed.done + freed.postponed;
   }
   const dueThings = inTheWay(sums, part.dueThings);
   if (dueThings.length > 0) {
     const due = await things.endDue(dueThings);
-    addThings(sums, 'thing', due);
+    addThings(sums, 'thing', due.things);
+    sums.failures += due.failures;
     cleared += due.done + due.postponed;
   }
   sums.idle = moved + cleared > 0 ? 0 : sums.idle + 1;

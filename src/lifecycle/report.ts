@@ -5,7 +5,10 @@ export interface SweepReport {
   readonly examined: number;
   /** Jobs. */
   readonly removed: number;
-  /** Jobs by `age`, `count` and `cap`; beside them, where there were any, `thing`s that were due and `file`s that nobody owned. */
+  /**
+   * Jobs by `age`, `count` and `cap`; beside them, where there were any, `thing`s (artifacts and temporary folders) that went
+   * with their jobs or were due, and `file`s that nobody owned.
+   */
   readonly removedBy: { readonly [kind: string]: number };
   readonly failures: number;
   readonly durationMs: number;

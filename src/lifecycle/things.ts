@@ -6,18 +6,18 @@ import { noFilter, type Store, type StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
 import { isOthers, ownersOf } from './freeing.js';
+import { orphansOn } from './orphans.js';
 
-/** A file without a record may be one whose record this process cannot see yet, or no longer: it is left alone so long. */
-const orphanAgeMs = 3_600_000;
 const postponeMs = 3_600_000;
 const firstWaitMs = 60_000;
 const longestWaitMs = 3_600_000;
-const batchMax = 200;
 const rememberedMax = 10_000;
 
 export interface Ended {
   /** Owners that can go now, or things that went. */
   done: number;
+  /** Things that went, alone or with their owners. */
+  things: number;
   /** Out of the way until later. */
   postponed: number;
   failures: number;
@@ -68,7 +68,7 @@ export function thingsOn(parts: {
   }
 
   async function free(owners: readonly string[]): Promise<Ended> {
-    const { freed, held, failed } = await freeing.free(owners);
+    const { freed, held, failed, things } = await freeing.free(owners);
     for (const id of freed) failedBefore.delete(id);
     let failures = 0;
     for (const [id, error] of failed) {
@@ -79,7 +79,7 @@ export function thingsOn(parts: {
       await holdForNow(id, isOthers(error) ? firstWaitMs : waitMs(id), error.message);
     }
     for (const id of held) await holdForNow(id, postponeMs, 'something that it owns is held');
-    return { done: freed.length, postponed: held.length + failed.size, failures };
+    return { done: freed.length, things, postponed: held.length + failed.size, failures };
   }
 
   async function endDue(ids: readonly string[]): Promise<Ended> {
@@ -87,14 +87,14 @@ export function thingsOn(parts: {
     const owners = await ownersOf(store, records);
     const waits = (record: StoredJob): boolean =>
       finalizer.isElsewhere(record) || finalizer.isInUse(record, owners.get(record.ownedBy!));
-    const { freed, held, failed } = await freeing.endThings(records.filter((record) => !waits(record)));
+    const { freed, held, failed, things } = await freeing.endThings(records.filter((record) => !waits(record)));
     for (const id of freed) failedBefore.delete(id);
     for (const id of [...held, ...records.filter(waits).map((record) => record.id)]) await postpone(id, postponeMs);
     for (const [id, error] of failed) {
       tell(id, error);
       await postpone(id, waitMs(id));
     }
-    return { done: freed.length, postponed: records.length - freed.length, failures: failed.size };
+    return { done: freed.length, things, postponed: records.length - freed.length, failures: failed.size };
   }
 
   async function postpone(id: string, inMs: number): Promise<void> {
@@ -102,27 +102,8 @@ export function thingsOn(parts: {
   }
 
   async function endOrphans(): Promise<Ended> {
-    const ended: Ended = { done: 0, postponed: 0, failures: 0 };
-    let batch: Thing[] = [];
-    for await (const thing of finalizer.list(orphanAgeMs)) {
-      batch.push(thing);
-      if (batch.length < batchMax) continue;
-      await endUnrecorded(batch, ended);
-      batch = [];
-    }
-    await endUnrecorded(batch, ended);
-    return ended;
-  }
-
-  /** An answer of the store confirms that there is no record; without one, nothing is touched. */
-  async function endUnrecorded(batch: readonly Thing[], ended: Ended): Promise<void> {
-    const records = await byIds(
-      store,
-      batch.map(({ id }) => id),
-    );
-    const known = new Set(records.map(({ id }) => id));
-    for (const thing of batch) {
-      if (known.has(thing.id)) continue;
+    const ended: Ended = { done: 0, things: 0, postponed: 0, failures: 0 };
+    for await (const thing of orphansOn(store, finalizer)) {
       try {
         await thing.end();
         ended.done += 1;
@@ -134,12 +115,8 @@ export function thingsOn(parts: {
         });
       }
     }
+    return ended;
   }
 
   return { free, endDue, endOrphans };
-}
-
-interface Thing {
-  readonly id: string;
-  end(): Promise<void>;
 }

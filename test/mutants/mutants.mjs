@@ -290,8 +290,8 @@ export const mutants = [
   {
     name: 'a job goes before what it owns',
     file: 'src/stores/local/sweep.ts',
-    from: 'for (const row of rows) if (!owing.has(row.id)) removeRow(step, row, why);',
-    to: 'for (const row of rows) removeRow(step, row, why);',
+    from: 'const going = before.filter(({ id }) => !owing.has(id));',
+    to: 'const going = before;',
     tests: onMemory,
   },
   {

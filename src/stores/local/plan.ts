@@ -1,11 +1,11 @@
 /**
- * What a cleanup would remove, without removing it: the orders and rules of the sweep, part after part, page by page; and at
- * last what is held. The cursor carries what the later pages need: the instant, where the walk stands, and what was found so far.
+ * What a cleanup would remove, without removing it: the orders and rules of the sweep, part after part, page by page; then
+ * what is held, and what is owned and due. The cursor carries what the later pages need: the instant, where the walk stands, and what was found so far.
  */
 import { LastoutError } from '../../core/errors.js';
 import type { FinishedState } from '../../core/job.js';
 import type { CleanupPolicy } from '../../core/policy.js';
-import type { PlanPage, PlanPart, ReadRequest } from '../../core/store.js';
+import type { PlannedOwner, PlanPage, ReadRequest, RetentionRule } from '../../core/store.js';
 import type { Step } from './step.js';
 import type { CountGroup, FinishedOrder, Position, Row, Tables } from './tables.js';
 
@@ -15,7 +15,7 @@ interface GroupSize extends CountGroup {
 }
 
 interface Cursor {
-  readonly part: 'goes' | 'other' | 'count' | 'cap' | 'held';
+  readonly part: 'goes' | 'other' | 'count' | 'cap' | 'held' | 'due';
   /** The instant of the plan. */
   readonly at: number;
   /** Where the walk of this part stands. */
@@ -36,33 +36,58 @@ interface Sum {
 
 const sampleMax = 10;
 
+interface Page {
+  readonly age: Sum;
+  readonly count: Sum;
+  readonly cap: Sum;
+  readonly held: Sum;
+  /** All that go. */
+  readonly going: PlannedOwner[];
+  readonly dueThings: string[];
+}
+
 interface Walk {
   readonly tables: Tables;
   readonly cleanup: CleanupPolicy;
   readonly cursor: Cursor;
-  readonly sums: { readonly age: Sum; readonly count: Sum; readonly cap: Sum; readonly held: Sum };
+  readonly page: Page;
+  /** Of those that own something, how many stay. */
+  readonly staying: number;
   /** How many rows may still be looked at. */
   left: number;
 }
 
-export function plan(step: Step, { cleanup, cursor, limit }: ReadRequest & { log: 'plan' }): PlanPage {
-  const sums = { age: noSum(), count: noSum(), cap: noSum(), held: noSum() };
-  let at: Cursor | null = cursor === null ? startAt(step.now) : parse(cursor);
-  for (let left = limit; at !== null && left > 0; ) {
-    const walk: Walk = { tables: step.tables, cleanup, cursor: at, sums, left };
+export function plan(step: Step, request: ReadRequest & { log: 'plan' }): PlanPage {
+  const { cleanup, limit, staying = 0 } = request;
+  const { tables } = step;
+  const page: Page = { age: noSum(), count: noSum(), cap: noSum(), held: noSum(), going: [], dueThings: [] };
+  const { age, count, cap, held, going, dueThings } = page;
+  let owing: readonly PlannedOwner[] = [];
+  let at: Cursor | null = request.cursor === null ? startAt(step.now, request) : parse(request.cursor);
+  for (let left = limit; at !== null && left > 0 && owing.length === 0; ) {
+    const walk: Walk = { tables, cleanup, cursor: at, page, staying, left };
     const over: boolean = walkers[at.part](walk);
     left = walk.left;
-    if (over) at = nextPart(at);
+    const owners = tables.owning(going.map(({ id }) => id));
+    owing = going.filter(({ id }) => owners.has(id));
+    if (over && owing.length === 0) at = nextPart(at, request);
   }
-  return { ...(sums satisfies { [name: string]: PlanPart }), next: at && JSON.stringify(at) };
+  const takenBy = going.find(({ id }) => id === request.id)?.rule ?? null;
+  return { age, count, cap, held, owing, dueThings, takenBy, next: at && JSON.stringify(at) };
 }
 
-const startAt = (now: number): Cursor => ({ part: 'goes', at: now, after: null, found: 0, groups: [], excess: null });
+type Asked = Pick<ReadRequest & { log: 'plan' }, 'cleanup' | 'id'>;
 
-const following = { goes: 'other', other: 'count', count: 'cap', cap: 'held', held: null } as const;
+/** Who asks for one job knows its age: what goes by age counts only for the cap. */
+function startAt(now: number, { cleanup, id }: Asked): Cursor {
+  const part = id !== undefined && cleanup.maxStoredJobs === Number.POSITIVE_INFINITY ? 'count' : 'goes';
+  return { part, at: now, after: null, found: 0, groups: [], excess: null };
+}
 
-function nextPart(cursor: Cursor): Cursor | null {
-  const part = following[cursor.part];
+const following = { goes: 'other', other: 'count', count: 'cap', cap: 'held', held: 'due', due: null } as const;
+
+function nextPart(cursor: Cursor, { id }: Asked): Cursor | null {
+  const part = id !== undefined && cursor.part === 'cap' ? null : following[cursor.part];
   return part && { ...cursor, part, after: null };
 }
 
@@ -77,18 +102,19 @@ const walkers: { readonly [P in Cursor['part']]: (walk: Walk) => boolean } = {
   count: walkGroup,
   cap: walkCap,
   held: walkHeld,
+  due: walkDue,
 };
 
 function walkAge(walk: Walk, order: FinishedOrder): boolean {
   return walkOn(walk, order, (row) => {
-    add(walk.sums.age, row);
+    take(walk.page, 'age', row);
     walk.cursor.found += 1;
   });
 }
 
 /** One group after the other, from its newest row: what the age rule takes has no rank. */
 function walkGroup(walk: Walk): boolean {
-  const { cursor, sums } = walk;
+  const { cursor, page } = walk;
   while (walk.left > 0) {
     const begun = cursor.after !== null;
     const group = begun ? cursor.groups.at(-1)! : walk.tables.countGroupAfter(cursor.groups.at(-1) ?? null);
@@ -98,7 +124,7 @@ function walkGroup(walk: Walk): boolean {
     const over = walkOn(walk, { by: 'rank', type, state }, (row) => {
       if (isOverAge(walk, row)) return;
       if (row.keepCount !== null && n >= row.keepCount) {
-        add(sums.count, row);
+        take(page, 'count', row);
         cursor.found += 1;
       }
       n += 1;
@@ -113,7 +139,7 @@ function walkGroup(walk: Walk): boolean {
 
 /** The oldest that the other rules leave. A row's rank follows from how many of its group are older. */
 function walkCap(walk: Walk): boolean {
-  const { cursor, sums, tables, cleanup } = walk;
+  const { cursor, page, tables, cleanup, staying } = walk;
   cursor.excess ??= tables.storedTotal() - cleanup.maxStoredJobs - cursor.found;
   const groups = new Map(cursor.groups.map((group) => [nameOf(group), { ...group }]));
   const over = walkOn(
@@ -124,29 +150,41 @@ function walkCap(walk: Walk): boolean {
       const group = groups.get(nameOf(row as CountGroup));
       if (group) group.n -= 1;
       if (row.keepCount !== null && group && group.n >= row.keepCount) return;
-      add(sums.cap, row);
+      take(page, 'cap', row);
       cursor.excess! -= 1;
     },
-    () => cursor.excess! <= 0,
+    () => cursor.excess! + staying <= 0,
   );
   cursor.groups = [...groups.values()];
-  return over || cursor.excess <= 0;
+  return over;
 }
 
 /** By the end of their hold. No rule looks at a live job, held or not. */
 function walkHeld(walk: Walk): boolean {
-  const { tables, cursor, sums } = walk;
+  const { tables, cursor, page } = walk;
   const asked = walk.left;
   const rows = tables.heldAfter(cursor.after ?? { at: cursor.at, seq: Number.MAX_SAFE_INTEGER }, asked);
   for (const row of rows) {
     cursor.after = { at: row.heldUntil!, seq: row.seq };
-    if (row.state !== null) add(sums.held, row);
+    if (row.state !== null) add(page.held, row);
   }
   walk.left -= rows.length;
   return rows.length < asked;
 }
 
-/** True: the order has no more rows. */
+function walkDue(walk: Walk): boolean {
+  const { tables, cursor, page } = walk;
+  const asked = walk.left;
+  const things = tables.dueThings(cursor.at, cursor.after, asked);
+  for (const { id, dueAt, seq } of things) {
+    cursor.after = { at: dueAt, seq };
+    page.dueThings.push(id);
+  }
+  walk.left -= things.length;
+  return things.length < asked;
+}
+
+/** True: the order has no more rows, or enough of them were visited. */
 function walkOn(walk: Walk, order: FinishedOrder, visit: (row: Row) => void, isEnough = () => false): boolean {
   const { tables, cursor } = walk;
   if (isEnough()) return true;
@@ -179,10 +217,17 @@ function isOverAge({ cleanup, cursor }: Walk, { keepMs, completedAt, createdAt }
   return (cleanup.useCompletedTime ? completedAt! : createdAt) < cursor.at - cleanup.jobRetentionMs;
 }
 
-function add(sum: Sum, { id, input, result, error }: Row): void {
+function take(page: Page, rule: RetentionRule, row: Row): void {
+  page.going.push({ id: row.id, rule, bytes: add(page[rule], row) });
+}
+
+/** The length of its texts. */
+function add(sum: Sum, { id, input, result, error }: Row): number {
+  const bytes = input.length + (result?.length ?? 0) + (error?.length ?? 0);
   sum.count += 1;
-  sum.bytes += input.length + (result?.length ?? 0) + (error?.length ?? 0);
+  sum.bytes += bytes;
   if (sum.sample.length < sampleMax) sum.sample.push(id);
+  return bytes;
 }
 
 const noSum = (): Sum => ({ count: 0, bytes: 0, sample: [] });

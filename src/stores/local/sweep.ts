@@ -35,7 +35,7 @@ export function sweep(step: Step, { limit, cleanup, term, entry }: SweepRequest)
   if (term && no === null) return { ...tended, busy: true };
   step.tables.dropCards(step.now);
   const cleaned = cleanUp(step, cleanup, limit);
-  const dueThings = step.tables.dueThings(step.now, limit);
+  const dueThings = step.tables.dueThings(step.now, null, limit).map(({ id }) => id);
   const removed = Object.values(cleaned.removedBy).reduce((sum, n) => sum + n, 0);
   if (removed > 0) step.events.push([{ name: 'swept' }, null]);
   return {
@@ -58,8 +58,12 @@ function cleanUp(
   /** Whether the next part may act. */
   function part(why: RemovedWhy & keyof typeof removedBy, rows: readonly Row[]): Pick<Swept, 'owing' | 'more'> {
     const owing = tables.owning(rows.map(({ id }) => id));
-    for (const row of rows) if (!owing.has(row.id)) removeRow(step, row, why);
-    removedBy[why] = rows.length - owing.size;
+    const first = rows.findIndex(({ id }) => owing.has(id));
+    // What is newer counts for the rank of an older one: it does not go before one that still owns something.
+    const before = why === 'count' && first >= 0 ? rows.slice(0, first) : rows;
+    const going = before.filter(({ id }) => !owing.has(id));
+    for (const row of going) removeRow(step, row, why);
+    removedBy[why] = going.length;
     return { owing: rows.filter(({ id }) => owing.has(id)).map(({ id }) => id), more: rows.length === limit };
   }
   const isOver = ({ owing, more }: Pick<Swept, 'owing' | 'more'>): boolean => owing.length === 0 && !more;

@@ -269,8 +269,8 @@ export interface Tables {
   owning(ids: readonly string[]): ReadonlySet<string>;
   /** How many live jobs a job owns. */
   ownedCount(id: string): number;
-  /** Ids of owned pending rows of the library's queue that are due and not held, oldest first. */
-  dueThings(now: number, limit: number): readonly string[];
+  /** A page of the owned pending rows of the library's queue that are due and not held, by dueAt, after a position. */
+  dueThings(now: number, after: Position | null, limit: number): readonly Pick<Row, 'id' | 'dueAt' | 'seq'>[];
 
   // Reading.
   /** Rows that pass a filter, newest first; its states select only between live and each finished state. */

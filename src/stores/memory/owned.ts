@@ -61,7 +61,7 @@ export function createOwned() {
     dropHold: (row: Row): void => moveIn(holds, heldUntil, row, null),
     heldPast: (now: number, limit: number): Row[] => page(holds, null, now, limit),
     heldAfter: (after: Position, limit: number): Row[] => page(holds, after, Number.POSITIVE_INFINITY, limit),
-    dueThings: (now: number, limit: number): string[] => page(things, null, now, limit).map(({ id }) => id),
+    dueThings: (now: number, after: Position | null, limit: number): Row[] => page(things, after, now, limit),
     owning: (ids: readonly string[]): ReadonlySet<string> =>
       byOwner.size === 0 ? none : new Set(ids.filter((id) => byOwner.has(id))),
     ownedCount: (id: string): number => byOwner.get(id)?.size ?? 0,

@@ -150,7 +150,7 @@ export function createTables(): Tables {
     heldAfter: (after, limit) => owned.heldAfter(after, limit),
     owning: (ids) => owned.owning(ids),
     ownedCount: (id) => owned.ownedCount(id),
-    dueThings: (now, limit) => owned.dueThings(now, limit),
+    dueThings: (now, after, limit) => owned.dueThings(now, after, limit),
     ...createTerm(),
 
     scan: (request) => stored.scan(request),

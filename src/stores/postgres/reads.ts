@@ -1,7 +1,6 @@
 /** The logs, and what a store knows about itself: what the functions tell put into words. */
 import { LastoutError } from '../../core/errors.js';
 import type { State } from '../../core/job.js';
-import type { CleanupPolicy } from '../../core/policy.js';
 import { seqOf } from '../../core/refusal.js';
 import type {
   AuditKind,
@@ -9,10 +8,12 @@ import type {
   Gone,
   LedgerPage,
   LogAnswer,
+  PlannedOwner,
   PlanPage,
   PlanPart,
   ReadRequest,
   RemovedWhy,
+  RetentionRule,
   Why,
   WorkerCard,
 } from '../../core/store.js';
@@ -105,26 +106,44 @@ interface PageRequest {
   readonly limit: number;
 }
 
+type PlanRow = readonly [part: string, n: number, bytes: number, text: string | null];
+
+type PlanRequest = ReadRequest & { readonly log: 'plan' };
+
 async function readPlan(
   call: Call,
   now: number | null,
-  { cleanup, cursor, limit }: PageRequest & { readonly cleanup: CleanupPolicy },
+  { cleanup, cursor, limit, staying = 0, id }: PlanRequest,
 ): Promise<PlanPage> {
   const { jobRetentionMs, useCompletedTime, maxStoredJobs } = cleanup;
   const most = maxStoredJobs === Number.POSITIVE_INFINITY ? null : maxStoredJobs;
-  const args = [now, jobRetentionMs, useCompletedTime, most, planSpot(cursor), limit];
-  const rows = (await call('read_plan_v1', args)) as [string, number, number, string | null][];
+  const args = [now, jobRetentionMs, useCompletedTime, most, planSpot(cursor), limit, staying, id ?? null];
+  const rows = (await call('read_plan_v1', args)) as unknown as readonly PlanRow[];
   const partOf = (name: string): PlanPart => {
     const [, count, bytes, sample] = rows.find(([part]) => part === name)!;
     return { count, bytes, sample: idsIn(sample) };
   };
-  const next = rows.find(([part]) => part === 'next')?.[3] ?? null;
-  return { age: partOf('age'), count: partOf('count'), cap: partOf('cap'), held: partOf('held'), next };
+  const textOf = (name: string): string | null => rows.find(([part]) => part === name)?.[3] ?? null;
+  return {
+    age: partOf('age'),
+    count: partOf('count'),
+    cap: partOf('cap'),
+    held: partOf('held'),
+    owing: rows.filter(([part]) => part === 'owing').map(ownerIn),
+    dueThings: idsIn(textOf('due')),
+    takenBy: textOf('taken') as RetentionRule | null,
+    next: textOf('next'),
+  };
+}
+
+function ownerIn([, , bytes, text]: PlanRow): PlannedOwner {
+  const [rule, id] = text!.split(' ') as [RetentionRule, string];
+  return { id, rule, bytes };
 }
 
 /** Where a page before said to go on: JSON of a row of \`planned\`, see sql/plan.ts. */
 function planSpot(cursor: string | null): string | null {
-  if (cursor !== null && !/^\{"phase":[0-4],"now":\d+,[^{}[\]]+\}$/.test(cursor)) throw badCursor();
+  if (cursor !== null && !/^\{"phase":[0-5],"now":\d+,[^{}[\]]+\}$/.test(cursor)) throw badCursor();
   return cursor;
 }
 

@@ -11,6 +11,7 @@ import type {
   PlanPart,
   ReadRequest,
   RemovedWhy,
+  RetentionRule,
   Why,
 } from '../../core/store.js';
 import { cleanupArgs, cursorOf, list, type Reach } from './args.js';
@@ -41,7 +42,8 @@ export async function readLog(look: Reach, request: ReadRequest): Promise<LogAns
       return whyIn((await look('readWhy', [request.id])) as WhyReply);
     case 'plan': {
       const place = request.cursor === null ? '' : placeIn(request.cursor);
-      const args = [...cleanupArgs(request.cleanup), Math.min(request.limit, rowsMax), place];
+      const { staying = 0, id = '' } = request;
+      const args = [...cleanupArgs(request.cleanup), Math.min(request.limit, rowsMax), place, staying, id];
       return planIn((await look('readPlan', args)) as PlanReply);
     }
     case 'ledger': {
@@ -114,15 +116,22 @@ const nowhere: Why = {
 };
 
 type PartReply = [count: number, bytes: number, sample: string[]];
-type PlanReply = [next: string | null, age: PartReply, count: PartReply, cap: PartReply, held: PartReply];
+type PlanReply = [
+  next: string | null,
+  ...[age: PartReply, count: PartReply, cap: PartReply, held: PartReply],
+  ...[owing: [id: string, rule: RetentionRule, bytes: number][], dueThings: string[], takenBy: RetentionRule | null],
+];
 
 /** The cursor is where the walk stands (lua/plan.ts), in a form that passes through URLs. */
-function planIn([next, age, count, cap, held]: PlanReply): PlanPage {
+function planIn([next, age, count, cap, held, owing, dueThings, takenBy]: PlanReply): PlanPage {
   return {
     age: partIn(age),
     count: partIn(count),
     cap: partIn(cap),
     held: partIn(held),
+    owing: owing.map(([id, rule, bytes]) => ({ id, rule, bytes })),
+    dueThings,
+    takenBy,
     next: next === null ? null : Buffer.from(next).toString('base64url'),
   };
 }

@@ -25,8 +25,8 @@ export function createOwned({ names, sql }: Session): Owned {
   );
   const count = sql(`select count(*) from ${table} where owner = ? and ended = 0`);
   const due = sql(
-    `select j.id from ${table} o indexed by ${names('owned_due')} cross join ${names('jobs')} j on j.seq = o.seq ` +
-      `where o.due_at <= ? order by o.due_at, o.seq ${limited}`,
+    `select (select j.id from ${names('jobs')} j where j.seq = o.seq), due_at, seq from ${table} o indexed by ${names('owned_due')} ` +
+      `where due_at <= ? and (due_at, seq) > (?, ?) order by due_at, seq ${limited}`,
   );
   let mayHaveAny: boolean | null = null;
 
@@ -47,9 +47,14 @@ export function createOwned({ names, sql }: Session): Owned {
       return new Set(owners.all(JSON.stringify(ids)).map(([id]) => id as string));
     },
     ownedCount: (id) => count.get(id)![0] as number,
-    dueThings: (now, limit) => due.all(now, limit).map(([id]) => id as string),
+    dueThings(now, after, limit) {
+      const { at, seq } = after ?? { at: Number.MIN_SAFE_INTEGER, seq: 0 };
+      return due.all(now, at, seq, limit).map(([id, dueAt, seq]) => ({ id, dueAt, seq }) as DueThing);
+    },
   };
 }
+
+type DueThing = ReturnType<Tables['dueThings']>[number];
 
 const none: ReadonlySet<string> = new Set();
 

@@ -125,7 +125,7 @@ export function createTables(db: SqliteDatabase, namespace: string, isOurs: bool
     heldAfter: (after, limit) => holds.heldAfter(after, limit),
     owning: (known) => owned.owning(known),
     ownedCount: (id) => owned.ownedCount(id),
-    dueThings: (now, limit) => owned.dueThings(now, limit),
+    dueThings: (now, after, limit) => owned.dueThings(now, after, limit),
     addClaim(record, rows) {
       claims.addClaim(record, rows);
       held.remember(record.epoch, rows);

@@ -234,6 +234,16 @@ const sweeping = [
     assert.equal((await sweepOnce(bench.store)).removedBy.count, 1);
     assert.deepEqual(await bench.find(), [newer]);
   }),
+  storeCase('sweep: by count, no newer one goes before one that owns something: its rank stays', async (bench) => {
+    const [oldest] = await completed(bench, 1, { policy: { keep: { completed: { count: 0 } } } });
+    const [id, owned] = await owing(bench, { policy: { keep: { completed: { count: 1 } } } });
+    await completed(bench, 1, { policy: { keep: { completed: { count: 0 } } } });
+    const swept = await sweepOnce(bench.store);
+    assert.deepEqual([swept.owing, swept.removedBy.count, await bench.exists(oldest!)], [[id], 1, false]);
+    await bench.remove(owned);
+    assert.deepEqual(await bench.cleanUp(), { age: 0, count: 2, cap: 0 });
+    assert.deepEqual(await bench.find(), []);
+  }),
   storeCase(
     'sweep: what the cap removes stays while it owns something, and no other goes in its place',
     async (bench) => {

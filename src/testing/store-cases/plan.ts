@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { FinishedState } from '../../core/job.js';
 import type { CleanupPolicy, StoredKeep } from '../../core/policy.js';
-import type { PlanPage, PlanPart, StoredJob } from '../../core/store.js';
+import type { PlannedOwner, PlanPage, PlanPart, RetentionRule, StoredJob } from '../../core/store.js';
 import { type Bench, cleanupOf, completed, ending, type JobSketch, storeCase } from './bench.js';
 
 const parts = ['age', 'count', 'cap'] as const;
@@ -38,6 +38,44 @@ const counts = (sums: Plan): Record<(typeof parts)[number], number> => ({
   count: sums.count.count,
   cap: sums.cap.count,
 });
+
+interface Pages {
+  readonly owing: readonly PlannedOwner[];
+  readonly dueThings: readonly string[];
+  readonly takenBy: readonly RetentionRule[];
+  readonly cap: readonly string[];
+}
+
+/** What the pages tell besides the sums; `stays`: of those that own something. */
+async function pages(
+  { store }: Bench,
+  policy: Partial<CleanupPolicy>,
+  { limit = 500, id, stays = () => false }: { limit?: number; id?: string; stays?: (id: string) => boolean } = {},
+): Promise<Pages> {
+  const told = {
+    owing: [] as PlannedOwner[],
+    dueThings: [] as string[],
+    takenBy: [] as RetentionRule[],
+    cap: [] as string[],
+  };
+  for (let cursor: string | null | undefined; cursor !== null; ) {
+    const staying = told.owing.filter((owner) => stays(owner.id)).length;
+    const asked = {
+      cleanup: cleanupOf(policy),
+      cursor: cursor ?? null,
+      limit,
+      staying,
+      ...(id !== undefined && { id }),
+    };
+    const page: PlanPage = await store.read({ log: 'plan', ...asked });
+    told.owing.push(...page.owing);
+    told.dueThings.push(...page.dueThings);
+    told.cap.push(...page.cap.sample);
+    if (page.takenBy !== null) told.takenBy.push(page.takenBy);
+    cursor = page.next;
+  }
+  return told;
+}
 
 const single = [
   storeCase('read: where nothing goes, the plan is empty', async (bench) => {
@@ -98,6 +136,82 @@ const single = [
     await bench.add({ type: 'lastout.artifact', queue: 'lastout', ownedBy: id! });
     assert.deepEqual((await plan(bench, { maxStoredJobs: 0 })).cap.sample, [id]);
     assert.equal((await plan(bench, { maxStoredJobs: 1 })).cap.count, 0);
+  }),
+];
+
+const thing: JobSketch = { type: 'lastout.artifact', queue: 'lastout', delay: 3_600_000 };
+
+const owning = [
+  storeCase(
+    'read: a plan names those that own something, by their rule, with the length of their texts',
+    async (bench) => {
+      const [byAge] = await completed(bench, 1, { policy: { keep: { completed: { ageMs: 1 } } } });
+      const [byCount] = await completed(bench, 1, {
+        policy: { keep: { completed: { ageMs: null, count: 0 } } },
+        type: 'sms',
+      });
+      const [byCap] = await completed(bench, 1, { input: '"Zoë"' });
+      const [free] = await completed(bench, 1);
+      for (const id of [byAge, byCount, byCap]) await bench.add({ ...thing, ownedBy: id! });
+      await bench.cancel(await bench.add({ ...thing, ownedBy: free! }));
+      bench.advance(10);
+      const named = (id: string | undefined, rule: RetentionRule, bytes: number) => ({ id, rule, bytes });
+      const plain = (await bench.job(byAge!)).input.length + '"done"'.length;
+      for (const limit of [1, 500]) {
+        const { owing } = await pages(bench, { maxStoredJobs: 0 }, { limit });
+        assert.deepEqual(owing, [
+          named(byAge, 'age', plain),
+          named(byCount, 'count', plain),
+          named(byCap, 'cap', '"Zoë"'.length + '"done"'.length),
+        ]);
+      }
+    },
+  ),
+  storeCase('read: for each one that stays because of what it owns, the cap takes another one', async (bench) => {
+    const [aged] = await completed(bench, 1, { policy: { keep: { completed: { ageMs: 1 } } } });
+    const ids = await completed(bench, 6);
+    for (const id of [aged!, ids[0]!, ids[2]!]) await bench.add({ ...thing, ownedBy: id });
+    bench.advance(10);
+    // Seven are stored: one goes by age, two by the cap.
+    for (const limit of [1, 2, 3, 500]) {
+      const cap = async (stays: readonly string[]) =>
+        (await pages(bench, { maxStoredJobs: 4 }, { limit, stays: (id) => stays.includes(id) })).cap;
+      assert.deepEqual(await cap([]), ids.slice(0, 2));
+      assert.deepEqual(await cap([aged!]), ids.slice(0, 3));
+      assert.deepEqual(await cap([ids[0]!]), ids.slice(0, 3));
+      assert.deepEqual(await cap([aged!, ids[0]!, ids[2]!]), ids.slice(0, 5));
+    }
+    const most = await pages(bench, { maxStoredJobs: 6 }, { stays: (id) => id === aged });
+    assert.deepEqual(most.cap, ids.slice(0, 1));
+    assert.deepEqual((await pages(bench, {}, { stays: (id) => id === aged })).cap, []);
+  }),
+  storeCase('read: a plan tells the things that are due and not held, oldest first', async (bench) => {
+    const [owner] = await completed(bench, 1);
+    const due: string[] = [];
+    for (const delay of [30, 10, 20, 10]) due.push(await bench.add({ ...thing, delay, ownedBy: owner! }));
+    await bench.add({ ...thing, delay: 31, ownedBy: owner! });
+    const held = await bench.add({ ...thing, delay: 5, ownedBy: owner! });
+    await bench.hold(held);
+    await bench.add({ delay: 5 });
+    bench.advance(30);
+    const inOrder = [due[1], due[3], due[2], due[0]];
+    for (const limit of [1, 3, 500]) assert.deepEqual((await pages(bench, {}, { limit })).dueThings, inOrder);
+  }),
+  storeCase('read: a plan says which rule takes a job, and nothing of the others', async (bench) => {
+    const ids = await completed(bench, 3, { policy: { keep: { completed: { ageMs: null, count: 2 } } } });
+    const [aged] = await completed(bench, 1, { type: 'sms', policy: { keep: { completed: { ageMs: 1 } } } });
+    bench.advance(10);
+    const takenBy = async (id: string, maxStoredJobs: number, limit: number) =>
+      (await pages(bench, { maxStoredJobs }, { limit, id })).takenBy;
+    for (const limit of [1, 500]) {
+      for (const most of [1, Number.POSITIVE_INFINITY])
+        assert.deepEqual(await takenBy(ids[0]!, most, limit), ['count']);
+      assert.deepEqual(await takenBy(ids[1]!, Number.POSITIVE_INFINITY, limit), []);
+      assert.deepEqual(await takenBy(ids[1]!, 1, limit), ['cap']);
+      assert.deepEqual(await takenBy(ids[2]!, 1, limit), []);
+      assert.deepEqual(await takenBy(aged!, 1, limit), ['age']);
+      assert.deepEqual(await takenBy('nobody', 0, limit), []);
+    }
   }),
 ];
 
@@ -252,6 +366,16 @@ const property = Array.from({ length: 8 }, (_, seed) =>
       for (const name of allParts)
         assert.deepEqual([paged[name].count, paged[name].bytes], [whole[name].count, whole[name].bytes], name);
     }
+    const rules = new Map<string, RetentionRule>();
+    for (const id of await bench.find())
+      for (const rule of (await pages(bench, policy, { id })).takenBy) rules.set(id, rule);
+    const isCapped = policy.maxStoredJobs < Number.POSITIVE_INFINITY;
+    // Without a cap, nobody is looked for by age.
+    for (const name of parts) {
+      const told = [...rules.values()].filter((rule) => rule === name).length;
+      assert.equal(told, isCapped || name !== 'age' ? whole[name].count : 0, name);
+      if (isCapped || name !== 'age') for (const id of whole[name].sample) assert.equal(rules.get(id), name);
+    }
     for (const id of owned) await bench.remove(id);
     const before = new Set(await bench.find());
     const removed = { age: 0, count: 0, cap: 0 };
@@ -270,4 +394,4 @@ const property = Array.from({ length: 8 }, (_, seed) =>
   }),
 );
 
-export const planCases = [...single, ...held, ...property];
+export const planCases = [...single, ...owning, ...held, ...property];

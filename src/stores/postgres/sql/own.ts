@@ -34,6 +34,17 @@ begin
   return (select count(*) from ${s}.jobs o where o.owned_by = p_id and o.over is null);
 end $$;
 
+-- Of these jobs, those that own live ones, in the same order.
+create function ${s}.owing_of(p_seqs bigint[]) returns bigint[] language plpgsql stable as $$
+begin
+  -- Most stores have no owned job at all: then nobody looks at each.
+  if not exists (select 1 from ${s}.jobs o where o.owned_by is not null and o.over is null) then return '{}'; end if;
+  return array(select x.seq from unnest(p_seqs) with ordinality x(seq, o)
+    cross join lateral (select k.id, k.flags from ${s}.jobs k where k.seq = x.seq offset 0) b
+    where b.flags & ${owner} <> 0 and exists (select 1 from ${s}.jobs o where o.owned_by = b.id and o.over is null)
+    order by x.o);
+end $$;
+
 -- What keeps a job from being removed: held, owing, or null. It stays as it is until this transaction has ended.
 create function ${s}.keeps(p_now bigint, p_seq bigint, p_dry boolean) returns text language plpgsql as $$
 declare

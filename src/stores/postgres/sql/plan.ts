@@ -1,11 +1,11 @@
 /**
  * What a cleanup would remove, page by page: first by age, then by count, then by the cap, each along the order in which the
- * sweep goes; at last what is held, by the end of its hold. A page looks at so many finished jobs; but a group with a count
+ * sweep goes; then what is held, by the end of its hold; at last what is owned and due. A page looks at so many finished jobs; but a group with a count
  * rule is ranked as a whole, as it is by the sweep, because the order of its jobs is known to no index.
  */
 import { now, ordered, settings } from './settings.js';
 
-const phase = { ownAge: 0, age: 1, count: 2, cap: 3, held: 4, over: 5 } as const;
+const phase = { ownAge: 0, age: 1, count: 2, cap: 3, held: 4, due: 5, over: 6 } as const;
 
 export const plan = (s: string): string => `
 -- Where a plan stands. at, seq: the last job that was looked at, in the order of the phase. type, state: the group with a count
@@ -21,7 +21,7 @@ create function ${s}.units(p_text text) returns bigint language sql immutable as
     else length(p_text) + length(regexp_replace(p_text, '[^\\U00010000-\\U0010FFFF]', '', 'g')) end
 $$;
 
--- The next finished jobs in the order of the phase: for the cap all of them, at last those that are held, else those that go.
+-- The next jobs in the order of the phase: for the cap all finished ones, then those that are held or due, else those that go.
 create function ${s}.plan_rows(w ${s}.planned, r ${s}.retention, p_limit int) returns setof ${s}.plan_row
 language plpgsql stable ${ordered} as $$
 begin
@@ -48,6 +48,8 @@ begin
     return query select d.seq, d.held_until from ${s}.done d
       where d.held_until is not null and (d.held_until, d.seq) > (w.at, w.seq)
       order by d.held_until, d.seq limit p_limit;
+  elsif w.phase = ${phase.due} then
+    return query select x.seq, x.at from ${s}.due_things(w.now, w.at, w.seq, p_limit) x;
   else
     return query select x.seq, x.completed_at from (
       select * from (select d.completed_at, d.seq from ${s}.done d
@@ -62,7 +64,7 @@ begin
 end $$;
 
 -- To the beginning of the next phase, or of the next group.
-create function ${s}.plan_on(w ${s}.planned, r ${s}.retention) returns ${s}.planned language plpgsql stable as $$
+create function ${s}.plan_on(w ${s}.planned, r ${s}.retention, p_staying bigint) returns ${s}.planned language plpgsql stable as $$
 begin
   w.at := -1;
   w.seq := -1;
@@ -72,20 +74,21 @@ begin
     if w.type is not null then return w; end if;
     w.phase := ${phase.cap};
     w.excess := ${s}.stored() - w.found - r.most;
-    if coalesce(w.excess, 0) <= 0 then w.phase := ${phase.held}; end if;
+    if coalesce(w.excess + p_staying, 0) <= 0 then w.phase := ${phase.held}; end if;
   end if;
   -- A hold that is over holds nothing.
   if w.phase = ${phase.held} then w.at := w.now + 1; end if;
   return w;
 end $$;
 
--- Of jobs in the order of the cap, those that no earlier rule takes.
-create function ${s}.plan_cap(w ${s}.planned, r ${s}.retention, p_rows ${s}.plan_row[], p_counted bigint[]) returns bigint[]
-language plpgsql stable as $$
+-- Of jobs in the order of the cap, so many that no earlier rule takes.
+create function ${s}.plan_cap(
+  w ${s}.planned, r ${s}.retention, p_rows ${s}.plan_row[], p_counted bigint[], p_most bigint
+) returns ${s}.plan_row[] language plpgsql stable as $$
 begin
-  return array(select d.seq from unnest(p_rows) with ordinality x(seq, at, o)
+  return array(select row(x.seq, x.at)::${s}.plan_row from unnest(p_rows) with ordinality x(seq, at, o)
       cross join lateral (select e as row, e.seq from ${s}.done e where e.seq = x.seq offset 0) d
-    where not ${s}.is_over_age(d.row, w.now, r) and not d.seq = any(p_counted) order by x.o limit w.excess);
+    where not ${s}.is_over_age(d.row, w.now, r) and not d.seq = any(p_counted) order by x.o limit p_most);
 end $$;
 
 create function ${s}.plan_part(p_part text, p_seqs bigint[], out part text, out n bigint, out bytes bigint, out sample text)
@@ -101,40 +104,57 @@ begin
     where k.seq = x.seq offset 0) d;
 end $$;
 
--- A line for each rule, one for what is held, and one that says where to go on: JSON, null at the end.
+-- A line for each rule and one for what is held; one for each job that goes and owns something (after its rule); what is
+-- due; which rule takes the job that was asked for; and where to go on: JSON, no line at the end.
 create function ${s}.read_plan_v1(
-  p_now bigint, p_retention_ms bigint, p_by_completion boolean, p_most bigint, p_cursor text, p_limit int
+  p_now bigint, p_retention_ms bigint, p_by_completion boolean, p_most bigint, p_cursor text, p_limit int, p_staying bigint, p_id text
 ) returns table (part text, n bigint, bytes bigint, sample text) language plpgsql stable ${settings} as $$
 declare
   r ${s}.retention := (p_retention_ms, p_by_completion, p_most);
   w ${s}.planned := json_populate_record(row(0, ${now}, 0, null, -1, -1, '', -1, null)::${s}.planned, coalesce(p_cursor, '{}')::json);
   v_room int := p_limit;
+  v_last int := case when p_id is null then ${phase.due} else ${phase.cap} end;
+  v_seq bigint;
   v_rows ${s}.plan_row[];
+  v_took ${s}.plan_row[];
+  v_page bigint[];
   v_age bigint[] := '{}';
   v_count bigint[] := '{}';
   v_cap bigint[] := '{}';
   v_held bigint[] := '{}';
+  v_due bigint[] := '{}';
   v_counted bigint[];
-  v_page bigint[];
+  v_owing bigint[] := '{}';
 begin
-  while v_room > 0 and w.phase < ${phase.over} loop
+  -- Who asks for one job knows its age: what goes by age counts only for the cap.
+  if p_id is not null and p_most is null and p_cursor is null then
+    w.phase := ${phase.age};
+    w := ${s}.plan_on(w, r, p_staying);
+  end if;
+  while v_room > 0 and w.phase <= v_last and v_owing = '{}' loop
     v_rows := array(select x from ${s}.plan_rows(w, r, v_room) x);
+    v_took := v_rows;
     if w.phase = ${phase.cap} then
       v_counted := coalesce(v_counted, ${s}.over_count(w.now, r, null));
-      v_page := ${s}.plan_cap(w, r, v_rows, v_counted);
-      v_cap := v_cap || v_page;
-      w.excess := w.excess - cardinality(v_page);
-    else
-      v_page := array(select x.seq from unnest(v_rows) x);
-      if w.phase = ${phase.held} then v_held := v_held || v_page;
-      elsif w.phase = ${phase.count} then v_count := v_count || v_page;
-      else v_age := v_age || v_page; end if;
-      if w.phase <> ${phase.held} then w.found := w.found + cardinality(v_page); end if;
+      v_took := ${s}.plan_cap(w, r, v_rows, v_counted, w.excess + p_staying);
+      w.excess := w.excess - cardinality(v_took);
+      -- What comes after the last of them is not passed: more may be needed.
+      if w.excess + p_staying <= 0 then v_rows := v_took; end if;
     end if;
-    if cardinality(v_rows) < v_room or (w.phase = ${phase.cap} and w.excess <= 0) then w := ${s}.plan_on(w, r);
-    else
+    v_page := array(select x.seq from unnest(v_took) x);
+    if w.phase = ${phase.due} then v_due := v_due || v_page;
+    elsif w.phase = ${phase.held} then v_held := v_held || v_page;
+    elsif w.phase = ${phase.cap} then v_cap := v_cap || v_page;
+    elsif w.phase = ${phase.count} then v_count := v_count || v_page;
+    else v_age := v_age || v_page; end if;
+    if w.phase < ${phase.cap} then w.found := w.found + cardinality(v_page); end if;
+    if w.phase <= ${phase.cap} then v_owing := ${s}.owing_of(v_page); end if;
+    if cardinality(v_rows) > 0 then
       w.at := v_rows[cardinality(v_rows)].at;
       w.seq := v_rows[cardinality(v_rows)].seq;
+    end if;
+    if v_owing = '{}' and (cardinality(v_rows) < v_room or (w.phase = ${phase.cap} and w.excess + p_staying <= 0)) then
+      w := ${s}.plan_on(w, r, p_staying);
     end if;
     v_room := v_room - cardinality(v_rows);
   end loop;
@@ -142,6 +162,15 @@ begin
   return query select * from ${s}.plan_part('count', v_count);
   return query select * from ${s}.plan_part('cap', v_cap);
   return query select * from ${s}.plan_part('held', v_held);
-  return query select 'next', null::bigint, null::bigint, row_to_json(w)::text where w.phase < ${phase.over};
+  return query select 'owing', 1::bigint, p.bytes, concat(case when x.seq = any(v_age) then 'age' when x.seq = any(v_count) then 'count'
+      else 'cap' end, ' ', p.sample)
+    from unnest(v_owing) with ordinality x(seq, o) cross join lateral ${s}.plan_part('owing', array[x.seq]) p order by x.o;
+  return query select 'due', null::bigint, null::bigint, (select string_agg(b.id, ',' order by x.o)
+    from unnest(v_due) with ordinality x(seq, o)
+    cross join lateral (select k.id from ${s}.jobs k where k.seq = x.seq offset 0) b);
+  v_seq := (select b.seq from ${s}.jobs b where b.id = p_id);
+  return query select 'taken', null::bigint, null::bigint, case when v_seq = any(v_age) then 'age'
+    when v_seq = any(v_count) then 'count' when v_seq = any(v_cap) then 'cap' end;
+  return query select 'next', null::bigint, null::bigint, row_to_json(w)::text where w.phase <= v_last;
 end $$;
 `;

@@ -40,7 +40,7 @@ begin
     c := ${s}.clean_up(t.step, v_now, p_limit, row(p_retention_ms, p_by_completion, p_most)::${s}.retention);
     select string_agg(b.id, ',' order by x.o) into owing from unnest(c.owing) with ordinality x(seq, o)
       cross join lateral (select k.id from ${s}.jobs k where k.seq = x.seq offset 0) b;
-    select string_agg(x.id, ','), count(*) = p_limit or c.more into due_things, c.more from ${s}.due_things(v_now, p_limit) x(id);
+    select string_agg(x.id, ','), count(*) = p_limit or c.more into due_things, c.more from ${s}.due_things(v_now, -1, -1, p_limit) x;
   end if;
   lapsed := t.lapsed;
   expired := t.expired;
@@ -60,6 +60,7 @@ create function ${s}.clean_up(p_step bigint, p_now bigint, p_limit int, r ${s}.r
 language plpgsql as $$
 declare
   v_seqs bigint[];
+  v_owing bigint[];
   g ${s}.gone;
   c ${s}.cleaned;
 begin
@@ -69,7 +70,11 @@ begin
   c.by_age := g.n;
   if cardinality(v_seqs) < p_limit and g.owing = '{}' then
     v_seqs := ${s}.lock_done(${s}.over_count(p_now, r, p_limit));
-    g := ${s}.remove_done(p_step, p_now, v_seqs, 'count');
+    -- What is newer counts for the rank of an older one: it does not go before one that still owns something.
+    v_owing := ${s}.owing_of(v_seqs);
+    g := ${s}.remove_done(p_step, p_now,
+      case when v_owing = '{}' then v_seqs else v_seqs[:array_position(v_seqs, v_owing[1]) - 1] end, 'count');
+    g.owing := v_owing || g.owing;
     c.by_count := g.n;
   end if;
   if cardinality(v_seqs) < p_limit and g.owing = '{}' and r.most is not null then
@@ -100,12 +105,13 @@ begin
   return array(select x.seq from unnest(p_seqs) with ordinality x(seq, o) where x.seq = any(v_locked) order by x.o);
 end $$;
 
--- Owned jobs of the library's own queue that are due: what they stand for is to be removed, and then they are.
-create function ${s}.due_things(p_now bigint, p_limit int) returns setof text language plpgsql stable as $$
+-- Owned jobs of the library's own queue that are due, after a position: what they stand for is to be removed, and then they are.
+create function ${s}.due_things(p_now bigint, p_at bigint, p_seq bigint, p_limit int)
+returns table (id text, at bigint, seq bigint) language plpgsql stable as $$
 begin
-  return query select b.id from ${s}.jobs b
+  return query select b.id, b.due_at, b.seq from ${s}.jobs b
     where exists (select 1 from ${s}.pending p where p.type = b.type and p.seq = b.seq offset 0)
-      and b.owned_by is not null and b.over is null and b.due_at <= p_now and b.queue = '${systemQueue}'
+      and b.owned_by is not null and b.over is null and b.due_at <= p_now and (b.due_at, b.seq) > (p_at, p_seq) and b.queue = '${systemQueue}'
       and (b.held_until is null or b.held_until <= p_now)
     order by b.due_at, b.seq limit p_limit;
 end $$;

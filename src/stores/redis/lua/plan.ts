@@ -1,16 +1,18 @@
 /**
  * Plan: what a cleanup by a policy removes now, by the rules of sweep.ts and in their order: first by age, then by count,
- * then by the cap; at last what is held. A page looks at a bounded number of rows; its cursor tells where the walk stands,
+ * then by the cap; then what is held, and at last what is owned and due. A page looks at a bounded number of rows; its cursor tells where the walk stands,
  * and what the walk has learnt that later pages need.
  */
 export const plan = String.raw`
 local retentionMs, maxStored, useCompletedTime = tonumber(arg()), tonumber(arg()), arg() == '1'
-local budget, cursor = tonumber(arg()), arg()
-local LOOKED_BYTES, PAGE, PHASES = 1000000, 100, { 'own', 'ended', 'created', 'count', 'cap', 'held' }
--- All pages speak of one instant. no, i: in the list of records; odd, own, held: in sorted sets; chunk, entry, old: in the chunks.
+local budget, cursor, staying, wanted = tonumber(arg()), arg(), tonumber(arg()), arg()
+local LOOKED_BYTES, PAGE, PHASES = 1000000, 100, { 'own', 'ended', 'created', 'count', 'cap' }
+if wanted == '' then PHASES[6], PHASES[7] = 'held', 'due' end
+-- Who asks for one job knows its age: what goes by age counts only for the cap.
+-- All pages speak of one instant. no, i: in the list of records; odd, own, held, due: in sorted sets; chunk, entry, old: in the chunks.
 local at = cursor ~= '' and cjson.decode(cursor) or {
-  now = now, phase = 1, no = -1, i = 0, odd = 0, own = 0, chunk = digits(0, 8), entry = 0, old = false,
-  group = '', rank = 0, standing = 0, rules = {}, removed = 0, capped = 0, ownCap = 0, held = 0,
+  now = now, phase = (wanted == '' or maxStored) and 1 or 4, no = -1, i = 0, odd = 0, own = 0, chunk = digits(0, 8), entry = 0, old = false,
+  group = '', rank = 0, standing = 0, rules = {}, removed = 0, capped = 0, ownCap = 0, held = 0, due = 0,
 }
 now = at.now
 local before = now - retentionMs
@@ -20,10 +22,30 @@ local function hasBudget() return spent < budget and (spent == 0 or bytes <= LOO
 -- Rows that were read and not passed are read again by the next page, and counted there.
 local function weigh(row) bytes = bytes + #row.input + (row.result and #row.result or 0) end
 
-local parts = { age = {}, count = {}, cap = {}, held = {} }
+-- The length of a text in UTF-16 units, as the other stores count it: runs of single bytes are passed over at once.
+local function lengthOf(text)
+  local n, from = 0, 1
+  while true do
+    local after = match(text, '^[^\128-\255]*()', from)
+    n = n + after - from
+    if after > #text then return n end
+    local _, last = find(text, '^[\128-\255]+', after)
+    for i = after, last do
+      local first = byte(text, i)
+      if first >= 240 then n = n + 2 elseif first >= 192 then n = n + 1 end
+    end
+    from = last + 1
+  end
+end
+local function units(row) return lengthOf(row.input) + lengthOf(row.result or '') + lengthOf(row.error or '') end
+
+local isOwned = call('EXISTS', OWNS) == 1
+local parts, owing, things, takenBy = { age = {}, count = {}, cap = {}, held = {} }, {}, {}, false
 local function take(name, row)
   local part = parts[name]
   part[#part + 1] = row
+  if row.id == wanted then takenBy = name end
+  if isOwned and tables.owns(row.id) > 0 then owing[#owing + 1] = { row.id, name, units(row) } end
   if name == 'cap' then at.capped = at.capped + 1 else at.removed = at.removed + 1 end
 end
 local function isOverAge(row)
@@ -200,7 +222,7 @@ local function wentBefore(row)
   return row.seq <= first[2]
 end
 local function walkCap()
-  local excess = maxStored and storedTotal() - maxStored - at.removed or 0
+  local excess = maxStored and storedTotal() - maxStored - at.removed + staying or 0
   while at.capped < excess do
     local row, field = nil, nil
     if hasBudget() then row, field = nextEnded(math.huge, true) end
@@ -233,6 +255,16 @@ local function walkHeld()
   return false
 end
 
+local function walkDue()
+  while hasBudget() do
+    local members = call('ZRANGEBYSCORE', THINGS, '-inf', now, 'LIMIT', at.due, min(PAGE, budget - spent))
+    if #members == 0 then return true end
+    for _, member in ipairs(members) do things[#things + 1] = rows.idIn(member) end
+    at.due, spent = at.due + #members, spent + #members
+  end
+  return false
+end
+
 local walks = {
   own = walkOwn,
   ended = function() return not useCompletedTime or walkEnded() end,
@@ -240,32 +272,24 @@ local walks = {
   count = walkGroups,
   cap = walkCap,
   held = walkHeld,
+  due = walkDue,
 }
-while at.phase <= #PHASES and hasBudget() and walks[PHASES[at.phase]]() do at.phase = at.phase + 1 end
-
--- The length of a text in UTF-16 units, as the other stores count it: runs of single bytes are passed over at once.
-local function units(text)
-  local n, from = 0, 1
-  while true do
-    local after = match(text, '^[^\128-\255]*()', from)
-    n = n + after - from
-    if after > #text then return n end
-    local _, last = find(text, '^[\128-\255]+', after)
-    for i = after, last do
-      local first = byte(text, i)
-      if first >= 240 then n = n + 2 elseif first >= 192 then n = n + 1 end
-    end
-    from = last + 1
-  end
+-- How many of those stay that own something is for others to say, and the cap counts on that: it is over where there are none.
+while at.phase <= #PHASES and #owing == 0 and hasBudget() and walks[PHASES[at.phase]]() do
+  if #owing == 0 or PHASES[at.phase] ~= 'cap' then at.phase = at.phase + 1 end
 end
+
 local function summed(list)
   local sum, sample = 0, {}
   for i, row in ipairs(list) do
-    sum = sum + units(row.input) + units(row.result or '') + units(row.error or '')
+    sum = sum + units(row)
     if i <= 10 then sample[i] = row.id end
   end
   return { #list, sum, sample }
 end
 local isOver = at.phase > #PHASES
-return { not isOver and cjson.encode(at), summed(parts.age), summed(parts.count), summed(parts.cap), summed(parts.held) }
+return {
+  not isOver and cjson.encode(at), summed(parts.age), summed(parts.count), summed(parts.cap), summed(parts.held),
+  owing, things, takenBy,
+}
 `;

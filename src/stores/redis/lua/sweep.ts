@@ -2,13 +2,19 @@
 export const sweep = String.raw`
 -- Jobs that a rule removes now but that own something: they stay.
 local owing = {}
--- How many went, and whether the next rule may act.
+-- How many went, and whether the next rule may act. By count, what is newer counts for the rank of an older one: it does
+-- not go before one that still owns something.
 local function removeAll(list, why)
-  local owes = tables.owing(list)
+  local owes, n = tables.owing(list), 0
   for _, row in ipairs(list) do
-    if owes[row.id] then owing[#owing + 1] = row.id else removeRow(row, why) end
+    if owes[row.id] then
+      owing[#owing + 1] = row.id
+    elseif why ~= 'count' or #owing == 0 then
+      removeRow(row, why)
+      n = n + 1
+    end
   end
-  return #list - #owing, #owing == 0
+  return n, #owing == 0
 end
 -- A lane of which more than half is stale is emptied into its sorted set, part by part.
 local function sweepStale()
