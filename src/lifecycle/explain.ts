@@ -3,9 +3,9 @@ import { readableMessage } from '../core/coded.js';
 import { LastoutError } from '../core/errors.js';
 import type { JobError, State } from '../core/job.js';
 import { checkId, systemQueue } from '../core/names.js';
-import { goneMemo, isHeld } from '../core/owned.js';
+import { isGoing, isHeld } from '../core/owned.js';
 import { type CleanupPolicy, policyOf, type StoredKeep } from '../core/policy.js';
-import { farAway, type Gone, type Store, type StoredJob, type Why } from '../core/store.js';
+import { farAway, type Gone, noFilter, type Store, type StoredJob, type Why } from '../core/store.js';
 
 export interface Explanation {
   readonly id: string;
@@ -27,12 +27,30 @@ interface Told {
 
 export async function explainOn(store: Store, now: number, cleanup: CleanupPolicy, id: string): Promise<Explanation> {
   const why = await store.read({ log: 'why', id: checkId(id) });
-  if (why?.job) return signed(id, why.job.state, withHold(why.job, now, explainStored(why.job, why, now, cleanup)));
+  if (why?.job) {
+    const stored = withHold(why.job, now, explainStored(why.job, why, now, cleanup));
+    const stuck = why.owns > 0 ? await whyStuck(store, id) : '';
+    return signed(id, why.job.state, { ...stored, because: stored.because + stuck });
+  }
   if (why?.gone) return signed(id, 'removed', { because: explainGone(why.gone), until: null, blockedBy: null });
   throw new LastoutError(
     'JOB_NOT_FOUND',
     `There is no job ${id}; it was never here, or it went so long ago that its trace is gone too.`,
   );
+}
+
+/** Of what it owns, the newest that could not be ended. */
+async function whyStuck(store: Store, ownedBy: string): Promise<string> {
+  const filter = { ...noFilter, ownedBy, states: ['pending' as const] };
+  const { jobs } = await store.find({ filter, cursor: null, limit: 100 });
+  return jobs.map(stuckText).find((text) => text !== '') ?? '';
+}
+
+function stuckText(record: StoredJob): string {
+  const { cancelReason } = record;
+  return isGoing(record) && cancelReason !== null
+    ? ` It could not go yet: ${firstLine(readableMessage(cancelReason))}.`
+    : '';
 }
 
 function signed(id: string, state: Explanation['state'], { because, until, blockedBy }: Told): Explanation {
@@ -87,11 +105,12 @@ function ttlText({ expiresAt }: StoredJob): string {
   return expiresAt === null ? '' : ` If it has not started by ${at(expiresAt)}, it expires.`;
 }
 
-function explainThing({ type, dueAt, memo }: StoredJob, owner: string): Told {
+function explainThing(job: StoredJob, owner: string): Told {
+  const { type, dueAt, memo } = job;
   const what = type === 'lastout.artifact' ? 'an artifact' : type === 'lastout.temp' ? 'a temporary folder' : type;
   const unfinished = type === 'lastout.artifact' && memo === null ? ', not wholly written yet,' : '';
-  if (memo === goneMemo)
-    return told(`It was ${what} of job ${owner}; what is left of it goes with the next sweep.`, dueAt);
+  if (isGoing(job))
+    return told(`It was ${what} of job ${owner}; what is left of it goes with the next sweep.${stuckText(job)}`, dueAt);
   const when = dueAt === null || dueAt >= farAway ? '' : `, or after ${at(dueAt)}`;
   return told(`It is ${what}${unfinished} of job ${owner} and goes before it goes${when}.`, dueAt);
 }
@@ -169,8 +188,9 @@ const rules: { readonly [why in Gone['why']]: string } = {
   removed: 'somebody removed it by hand',
 };
 
-function explainGone({ at: when, why, type, state, queue }: Gone): string {
-  return `It was a ${state} job of type "${type}" in queue "${queue}" and was removed ${at(when)}: ${rules[why]}.`;
+function explainGone({ at: when, why, type, state, queue, reason }: Gone): string {
+  const words = reason === null ? '' : `: ${firstLine(readableMessage(reason))}`;
+  return `It was a ${state} job of type "${type}" in queue "${queue}" and was removed ${at(when)}: ${rules[why]}${words}.`;
 }
 
 function told(because: string, until: number | null, blockedBy: string | null = null): Told {
