@@ -245,7 +245,7 @@ function createQueue(parts: Parts): Queue {
     sweep: whileOpen(() => sweeper.sweep()),
     plan: whileOpen(async (policy = {}) => planOn({ store, system, finalizer }, readCleanup(policy, cleanup))),
     explain: whileOpen((id: string) => explainOn({ store, system, finalizer }, cleanup, id)),
-    audit: whileOpen(() => auditOn(store, system)),
+    audit: whileOpen(() => auditOn(store, system, cleanup)),
     ledger: whileOpen(async (page = {}) => {
       refuseUnknown(page, ['limit', 'cursor'], 'The options of ledger');
       return ledgerOn(store, checkCursor(page.cursor), checkLimit(page.limit));

@@ -349,7 +349,7 @@ describe('putting an artifact', () => {
       expect(await things(queue)).toEqual([]);
     });
 
-    it('bytes that cannot be deleted keep their job: it is held, told, counted and tried again, and others go', async () => {
+    it('bytes that cannot be deleted keep their job: it is told, counted and tried again, and others go', async () => {
       const { logger, lines } = recordingLogger();
       const clock = { at: t0, now: () => new Date(clock.at) };
       const watched = watchedBlobs(clock);
@@ -369,13 +369,9 @@ describe('putting an artifact', () => {
         message: 'What a job owns could not be ended; the job stays, and it is tried again',
         fields: { id: bad, error: 'artifact could not be deleted: device is busy' },
       });
-      expect(await queue.sweep()).toMatchObject({ removed: 0, failures: 0 });
-      own.at += minute + 1;
+      // Who asks for a sweep asks for a try.
       expect(await queue.sweep()).toMatchObject({ removed: 0, failures: 1 });
-      own.at += minute + 1;
-      expect(await queue.sweep()).toMatchObject({ removed: 0, failures: 0 }); // the second wait is two minutes
       watched.fail(async () => undefined);
-      own.at += minute + 1;
       expect(await queue.sweep()).toMatchObject({ removed: 1, failures: 0 });
       expect(await queue.get(bad)).toBeNull();
       expect(await idsIn(watched.inner)).toEqual([]);

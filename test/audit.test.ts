@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { AuditPage, Store } from '../src/core/store.js';
 import { defineJob } from '../src/index.js';
 import { auditOn } from '../src/lifecycle/audit.js';
+import { cleanupOf } from '../src/testing/store-cases/bench.js';
 import { createSystem } from '../src/system.js';
 import { byHand, completes, day, runJob, t0, things } from './lifecycle-support.js';
 import { eachStore, gate } from './support.js';
@@ -84,7 +85,8 @@ describe('an audit is not clean', () => {
       const at = Number(cursor ?? 0);
       return { kinds: pages[at]!, next: at + 1 < pages.length ? String(at + 1) : null };
     };
-    return auditOn({ read } as unknown as Store, createSystem());
+    const find = async () => ({ jobs: [], next: null });
+    return auditOn({ read, find } as unknown as Store, createSystem(), cleanupOf());
   };
 
   it.each([

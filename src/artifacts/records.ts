@@ -7,7 +7,7 @@ import { LastoutError } from '../core/errors.js';
 import { byteLength } from '../core/json.js';
 import { checkName, systemQueue } from '../core/names.js';
 import { policyText } from '../core/options.js';
-import { type Asker, goneMemo } from '../core/owned.js';
+import { type Asker, isGoing } from '../core/owned.js';
 import { checkKeep } from '../core/policy.js';
 import { farAway, type NewJob, type StoredJob } from '../core/store.js';
 import { refuseUnknown } from '../core/unknown-option.js';
@@ -134,9 +134,9 @@ export function memoOf({ bytes, digest }: BlobInfo, lastsMs: number | null): str
 export function readArtifact(record: StoredJob, now: number): Artifact | null {
   const { id, input, memo, ownedBy, createdAt, dueAt, state } = record;
   if (record.type !== artifactType || state !== 'pending' || memo === null || ownedBy === null) return null;
+  if (isGoing(record)) return null;
   const why = whyUnreadable(memo) ?? whyUnreadable(input);
   if (why !== null) throw new LastoutError('UNSERIALIZABLE', `Artifact ${id} cannot be read: ${why}`);
-  if (memo === goneMemo) return null;
   const { bytes, digest, lastsMs } = JSON.parse(memo) as ArtifactMemo;
   const ends = Math.min(dueAt ?? farAway, lastsMs === null ? farAway : createdAt + lastsMs);
   if (ends <= now) return null;
@@ -156,7 +156,8 @@ export function readArtifact(record: StoredJob, now: number): Artifact | null {
 }
 
 /** Of an artifact that was confirmed, and is not on its way out. */
-export function sizeOf({ type, memo }: StoredJob): number {
-  if (type !== artifactType || memo === null || memo === goneMemo || whyUnreadable(memo) !== null) return 0;
+export function sizeOf(record: StoredJob): number {
+  const { type, memo } = record;
+  if (type !== artifactType || memo === null || isGoing(record) || whyUnreadable(memo) !== null) return 0;
   return (JSON.parse(memo) as ArtifactMemo).bytes;
 }

@@ -140,7 +140,7 @@ const resultLost = JSON.stringify({
 
 function sealMove(texts: Texts, move: Move): Move {
   if (move.kind === 'confirm') return { ...move, memo: texts.seal(move.memo, 'the memo') };
-  return 'reason' in move ? { ...move, reason: texts.sealReason(move.reason) } : move;
+  return 'reason' in move && move.reason !== undefined ? { ...move, reason: texts.sealReason(move.reason) } : move;
 }
 
 /** Message and fields go together; a note never fails its job. */
@@ -167,7 +167,8 @@ function openLine(texts: Texts, line: LogLine): LogLine {
 }
 
 function openWhy(texts: Texts, why: Why | null): Why | null {
-  return why?.job ? { ...why, job: openJob(texts, why.job) } : why;
+  if (why?.job) return { ...why, job: openJob(texts, why.job) };
+  return why?.gone?.reason ? { ...why, gone: { ...why.gone, reason: texts.openReason(why.gone.reason) } } : why;
 }
 
 function openJob(texts: Texts, job: StoredJob): StoredJob {

@@ -90,6 +90,8 @@ export interface Gone {
   readonly queue: string;
   /** At its removal. */
   readonly state: State;
+  /** Of who removed it by hand. */
+  readonly reason: string | null;
 }
 
 export interface Why {

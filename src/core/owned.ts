@@ -5,6 +5,7 @@
  */
 import type { Artifact, ArtifactBody, ArtifactOptions } from './artifact.js';
 import type { LastoutError } from './errors.js';
+import { systemQueue } from './names.js';
 import type { StoredJob } from './stored-job.js';
 
 /** Whose handler asks: a job under a living claim. */
@@ -68,10 +69,12 @@ export interface Freed {
   readonly things: number;
 }
 
-/** The memo of a record whose thing is about to go, or has gone. */
-export const goneMemo = 'null';
+/** Its thing is about to go, or has gone. */
+export function isGoing({ ownedBy, queue, state, cancelAt }: StoredJob): boolean {
+  return ownedBy !== null && queue === systemQueue && state === 'pending' && cancelAt !== null;
+}
 
-/** A hold that is over no longer counts, whether or not the store has lifted it. */
-export function isHeld({ heldUntil }: StoredJob, now: number): boolean {
-  return heldUntil !== null && heldUntil > now;
+/** A hold that is over no longer counts, whether or not the store has lifted it; what is only set aside has no reason. */
+export function isHeld({ heldUntil, heldReason }: StoredJob, now: number): boolean {
+  return heldUntil !== null && heldReason !== null && heldUntil > now;
 }

@@ -5,7 +5,7 @@
  */
 import type { Ending } from './ending.js';
 import type { Code } from './errors.js';
-import type { DeduplicationStrategy, FinishedState, SqlClient, State } from './job.js';
+import type { DeduplicationStrategy, SqlClient, State } from './job.js';
 import type { Json } from './json.js';
 import type { QueueLimits } from './limits.js';
 import type {
@@ -20,11 +20,13 @@ import type {
   Why,
   WorkerCard,
 } from './logs.js';
+import type { Moved, MoveRequest } from './move.js';
 import type { CleanupPolicy } from './policy.js';
 import type { StoredJob } from './stored-job.js';
 import type { System } from './system.js';
 
 export type * from './logs.js';
+export type * from './move.js';
 export type { StoredJob } from './stored-job.js';
 
 export type Engine = 'memory' | 'sqlite' | 'postgres' | 'redis';
@@ -250,52 +252,6 @@ export const noFilter: JobFilter = {
   after: null,
   system: true,
 };
-
-export type Move =
-  | { readonly kind: 'cancel'; readonly reason: string; readonly force: boolean }
-  /** A held job stays, whatever `force` says; so does one that owns live jobs. */
-  | { readonly kind: 'remove'; readonly force: boolean }
-  /** Each retried job takes the next of the new ids. */
-  | { readonly kind: 'retry'; readonly newIds: readonly string[] }
-  | { readonly kind: 'reschedule'; readonly when: When | null; readonly priority: number | null }
-  /** No removal until then, whatever the state; null: until it is released. A second hold replaces the first. */
-  | { readonly kind: 'hold'; readonly reason: string; readonly until: number | null }
-  | { readonly kind: 'unhold' }
-  /**
-   * An owned pending job that is not due yet gets its memo and another dueAt (null: never). With `under`, its owner must
-   * still be held by that claim.
-   */
-  | { readonly kind: 'confirm'; readonly memo: string; readonly when: When | null; readonly under: Under | null };
-
-export interface MoveRequest {
-  readonly filter: JobFilter;
-  readonly move: Move;
-  readonly dryRun: boolean;
-  readonly cursor: string | null;
-  readonly limit: number;
-}
-
-export type MoveOutcome =
-  | 'cancelled'
-  | 'requested'
-  | `already:${FinishedState}`
-  | 'retried'
-  | 'skipped'
-  | 'not_finished'
-  | 'removed'
-  | 'held'
-  | 'owing'
-  | 'moved'
-  | 'not_pending'
-  | 'released'
-  | 'not_held'
-  | 'confirmed'
-  | 'stale';
-
-export interface Moved {
-  readonly items: readonly { readonly id: string; readonly outcome: MoveOutcome; readonly newId?: string }[];
-  readonly next: string | null;
-}
 
 export interface FindRequest {
   readonly filter: JobFilter;

@@ -1,6 +1,11 @@
 /** The books: for each kind of thing, what was created has been released, or lives, or needs attention. */
-import type { AuditPage, Store } from '../core/store.js';
+import { systemQueue } from '../core/names.js';
+import { isGoing, isHeld } from '../core/owned.js';
+import { everyPage } from '../core/pages.js';
+import type { CleanupPolicy } from '../core/policy.js';
+import { type AuditPage, noFilter, type Store, type StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
+import { ownersOf } from './freeing.js';
 
 export interface Audit {
   readonly clean: boolean;
@@ -22,8 +27,9 @@ interface Sums {
 }
 
 const pageLimit = 1_000;
+const thingsLimit = 500;
 
-export async function auditOn(store: Store, system: System): Promise<Audit> {
+export async function auditOn(store: Store, system: System, cleanup: CleanupPolicy): Promise<Audit> {
   const kinds = new Map<string, Sums>();
   for (let cursor: string | null = null; ; ) {
     const page: AuditPage = await store.read({ log: 'audit', cursor, limit: pageLimit });
@@ -39,8 +45,35 @@ export async function auditOn(store: Store, system: System): Promise<Audit> {
     cursor = page.next;
     await new Promise<void>((resolve) => system.soon(resolve));
   }
+  for await (const [kind, id] of stuck(store, system.now(), cleanup)) {
+    const sums = kinds.get(kind);
+    if (!sums) continue; // it came after the pages were read
+    sums.live -= 1;
+    sums.attention.push(id);
+  }
   const clean = [...kinds.values()].every(isEven);
   return { clean, kinds: Object.fromEntries([...kinds].map(([kind, sums]) => [shortKind(kind), sums])) };
+}
+
+/** Things that should have gone, and the finished jobs that they keep: their kinds and ids. */
+async function* stuck(store: Store, now: number, { cleanupIntervalMs }: CleanupPolicy) {
+  const isLate = (record: StoredJob): boolean =>
+    record.ownedBy !== null &&
+    !isHeld(record, now) &&
+    ((isGoing(record) && record.cancelReason !== null) || record.dueAt! < now - cleanupIntervalMs);
+  const filter = { ...noFilter, queues: [systemQueue], states: ['pending' as const] };
+  const late: StoredJob[] = [];
+  for await (const record of everyPage(store, filter, thingsLimit)) if (isLate(record)) late.push(record);
+  const owners = await ownersOf(store, late);
+  const kept = new Set<string>();
+  for (const { type, id, ownedBy } of late) {
+    const owner = owners.get(ownedBy!);
+    // While a job runs, or is held, what it owns may be late.
+    if (!owner || owner.state === 'processing' || isHeld(owner, now)) continue;
+    yield [type, id] as const;
+    if (owner.completedAt !== null) kept.add(owner.id);
+  }
+  for (const id of kept) yield ['job', id] as const;
 }
 
 function isEven({ created, released, live, attention }: Sums): boolean {

@@ -3,9 +3,17 @@ import { readableMessage } from '../core/coded.js';
 import { LastoutError } from '../core/errors.js';
 import type { JobError, State } from '../core/job.js';
 import { checkId, systemQueue } from '../core/names.js';
-import { goneMemo, isHeld } from '../core/owned.js';
+import { isGoing, isHeld } from '../core/owned.js';
 import { type CleanupPolicy, policyOf, type StoredKeep } from '../core/policy.js';
-import { farAway, type Gone, type RetentionRule, type StoredJob, type Why } from '../core/store.js';
+import {
+  farAway,
+  type Gone,
+  noFilter,
+  type RetentionRule,
+  type Store,
+  type StoredJob,
+  type Why,
+} from '../core/store.js';
 import { foresightOn } from './foresee.js';
 import { type PlanParts, ruleOn } from './plan.js';
 
@@ -33,13 +41,29 @@ export async function explainOn(parts: PlanParts, cleanup: CleanupPolicy, id: st
     const { job } = why;
     const now = parts.system.now();
     const goesBy = job.completedAt === null ? null : await whatTakes(parts, job, why, cleanup);
-    return signed(id, job.state, withHold(job, now, explainStored(job, why, now, cleanup, goesBy)));
+    const stored = withHold(job, now, explainStored(job, why, now, cleanup, goesBy));
+    const stuck = why.owns > 0 ? await whyStuck(parts.store, id) : '';
+    return signed(id, job.state, { ...stored, because: stored.because + stuck });
   }
   if (why?.gone) return signed(id, 'removed', { because: explainGone(why.gone), until: null, blockedBy: null });
   throw new LastoutError(
     'JOB_NOT_FOUND',
     `There is no job ${id}; it was never here, or it went so long ago that its trace is gone too.`,
   );
+}
+
+/** Of what it owns, the newest that could not be ended. */
+async function whyStuck(store: Store, ownedBy: string): Promise<string> {
+  const filter = { ...noFilter, ownedBy, states: ['pending' as const] };
+  const { jobs } = await store.find({ filter, cursor: null, limit: 100 });
+  return jobs.map(stuckText).find((text) => text !== '') ?? '';
+}
+
+function stuckText(record: StoredJob): string {
+  const { cancelReason } = record;
+  return isGoing(record) && cancelReason !== null
+    ? ` It could not go yet: ${firstLine(readableMessage(cancelReason))}.`
+    : '';
 }
 
 function signed(id: string, state: Explanation['state'], { because, until, blockedBy }: Told): Explanation {
@@ -94,11 +118,12 @@ function ttlText({ expiresAt }: StoredJob): string {
   return expiresAt === null ? '' : ` If it has not started by ${at(expiresAt)}, it expires.`;
 }
 
-function explainThing({ type, dueAt, memo }: StoredJob, owner: string): Told {
+function explainThing(job: StoredJob, owner: string): Told {
+  const { type, dueAt, memo } = job;
   const what = type === 'lastout.artifact' ? 'an artifact' : type === 'lastout.temp' ? 'a temporary folder' : type;
   const unfinished = type === 'lastout.artifact' && memo === null ? ', not wholly written yet,' : '';
-  if (memo === goneMemo)
-    return told(`It was ${what} of job ${owner}; what is left of it goes with the next sweep.`, dueAt);
+  if (isGoing(job))
+    return told(`It was ${what} of job ${owner}; what is left of it goes with the next sweep.${stuckText(job)}`, dueAt);
   const when = dueAt === null || dueAt >= farAway ? '' : `, or after ${at(dueAt)}`;
   return told(`It is ${what}${unfinished} of job ${owner} and goes before it goes${when}.`, dueAt);
 }
@@ -222,8 +247,9 @@ const rules: { readonly [why in Gone['why']]: string } = {
   removed: 'somebody removed it by hand',
 };
 
-function explainGone({ at: when, why, type, state, queue }: Gone): string {
-  return `It was a ${state} job of type "${type}" in queue "${queue}" and was removed ${at(when)}: ${rules[why]}.`;
+function explainGone({ at: when, why, type, state, queue, reason }: Gone): string {
+  const words = reason === null ? '' : `: ${firstLine(readableMessage(reason))}`;
+  return `It was a ${state} job of type "${type}" in queue "${queue}" and was removed ${at(when)}: ${rules[why]}${words}.`;
 }
 
 function told(because: string, until: number | null, blockedBy: string | null = null): Told {

@@ -1,46 +1,64 @@
 /** Ends what jobs own: the bytes, then the record. Each failure is one thing's own, and is told. */
 import { LastoutError } from '../core/errors.js';
-import { type Finalizer, type Freed, type Freeing, goneMemo, isHeld } from '../core/owned.js';
+import { type Finalizer, type Freed, type Freeing, isHeld } from '../core/owned.js';
 import { byIds, everyPage, moveEvery } from '../core/pages.js';
 import { type Move, type Moved, noFilter, type Store, type StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
-import { describeThrown } from '../core/thrown.js';
+import { describeThrown, storable } from '../core/thrown.js';
 import { atOnce } from './at-once.js';
 
 const thingsAtOnce = 8;
 const pageLimit = 500;
+const reasonBytesMax = 1_024;
+
+/** What became of a thing, or of a job with all that it owns; null: it is gone, or free. */
+type Outcome = 'held' | LastoutError | null;
 
 export function freeingOn(store: Store, system: System, finalizer: Finalizer): Freeing {
-  /** Ends things and removes their records; why those that could not be ended stay, by their ids. */
-  async function endAll(records: readonly StoredJob[], width: number): Promise<ReadonlyMap<string, LastoutError>> {
-    const failed = new Map<string, LastoutError>();
-    const ended: string[] = [];
-    await sendOff(records.filter((record) => whyOthers(finalizer, record) === null));
-    await atOnce(width, records, async (record) => {
-      const failure = await endThing(finalizer, record);
-      if (failure) failed.set(record.id, failure);
-      else ended.push(record.id);
-    });
+  /** Ends things and removes their records. */
+  async function endAll(records: readonly StoredJob[], width: number): Promise<ReadonlyMap<string, Outcome>> {
+    const outcomes = new Map<string, Outcome>();
+    const ours: StoredJob[] = [];
+    for (const record of records) {
+      const why = whyOthers(finalizer, record);
+      if (why === null) ours.push(record);
+      else outcomes.set(record.id, others(record, why));
+    }
+    for (const id of await heldAmong(ours)) outcomes.set(id, 'held');
+    await atOnce(
+      width,
+      ours.filter(({ id }) => !outcomes.has(id)),
+      async (record) => void outcomes.set(record.id, await endThing(finalizer, record)),
+    );
+    for (const record of ours) await keepReason(record, outcomes.get(record.id) ?? null);
+    const ended = [...outcomes].flatMap(([id, outcome]) => (outcome === null ? id : []));
     for (const id of await removeRecords(store, ended))
-      failed.set(id, new LastoutError('JOB_NOT_FOUND', `Record ${id} could not go`));
-    return failed;
+      outcomes.set(id, new LastoutError('JOB_NOT_FOUND', `Record ${id} could not go`));
+    return outcomes;
   }
 
-  /** Before its bytes go, a record says so: it is shown no more, and whatever happens now, the next sweep ends it. */
-  async function sendOff(records: readonly StoredJob[]): Promise<void> {
-    const ids = records.filter(({ dueAt }) => dueAt === null || dueAt > system.now()).map(({ id }) => id);
-    await moveAll(store, ids, { kind: 'confirm', memo: goneMemo, when: { inMs: 0 }, under: null });
+  /**
+   * Before its bytes go, a record says so: it is shown no more, nobody can hold it or its job any more, and whatever happens
+   * now, the next sweep ends it. Those that somebody holds are left out.
+   */
+  async function heldAmong(records: readonly StoredJob[]): Promise<string[]> {
+    const ids = records.map(({ id }) => id);
+    const items = await moveAll(store, ids, { kind: 'dismiss' });
+    return items.filter(({ outcome }) => outcome === 'held').map(({ id }) => id);
   }
 
-  async function freeOne(id: string, width: number, answer: Answer): Promise<'held' | LastoutError | null> {
-    const [owner] = await byIds(store, [id]);
-    if (owner && isHeld(owner, system.now())) return 'held';
+  /** With its record, where everybody finds it. */
+  async function keepReason({ id, cancelReason }: StoredJob, outcome: Outcome): Promise<void> {
+    if (!(outcome instanceof LastoutError) || outcome.message === cancelReason) return;
+    await moveAll(store, [id], { kind: 'dismiss', reason: storable(outcome.message, reasonBytesMax) });
+  }
+
+  async function freeOne(id: string, width: number, answer: Answer): Promise<Outcome> {
     const records = await ownedBy(store, id);
     if (records.some((record) => isHeld(record, system.now()))) return 'held';
-    const failed = await endAll(records, width);
-    answer.things += records.length - failed.size;
-    const [fault] = failed.values();
-    return fault ?? null;
+    const outcomes = [...(await endAll(records, width)).values()];
+    answer.things += outcomes.filter((outcome) => outcome === null).length;
+    return outcomes.includes('held') ? 'held' : (outcomes.find((outcome) => outcome !== null) ?? null);
   }
 
   return {
@@ -52,15 +70,8 @@ export function freeingOn(store: Store, system: System, finalizer: Finalizer): F
     },
     async endThings(records) {
       const answer = answers();
-      const owners = await ownersOf(store, records);
-      const stays = (record: StoredJob): boolean =>
-        [record, owners.get(record.ownedBy ?? '')].some((job) => job && isHeld(job, system.now()));
-      const held = new Set(records.filter(stays));
-      const going = records.filter((record) => !held.has(record));
-      const failed = await endAll(going, thingsAtOnce);
-      answer.things = going.length - failed.size;
-      for (const { id } of held) answer.add(id, 'held');
-      for (const { id } of going) answer.add(id, failed.get(id) ?? null);
+      for (const [id, outcome] of await endAll(records, thingsAtOnce)) answer.add(id, outcome);
+      answer.things = answer.freed.length;
       return answer;
     },
   };
@@ -77,19 +88,16 @@ function answers() {
     held,
     failed,
     things: 0,
-    add(id: string, outcome: 'held' | LastoutError | null): void {
+    add(id: string, outcome: Outcome): void {
       if (outcome === null) freed.push(id);
       else if (outcome === 'held') held.push(id);
       else failed.set(id, outcome);
     },
-  } satisfies Freed & { add(id: string, outcome: 'held' | LastoutError | null): void };
+  } satisfies Freed & { add(id: string, outcome: Outcome): void };
 }
 
 async function endThing(finalizer: Finalizer, record: StoredJob): Promise<LastoutError | null> {
   const { id, type } = record;
-  const why = whyOthers(finalizer, record);
-  if (why !== null)
-    return new LastoutError('UNKNOWN_OPTION', `${type} ${id} is ended by another process: ${why}`, { type, id });
   try {
     await finalizer.end(record);
     return null;
@@ -103,6 +111,10 @@ async function endThing(finalizer: Finalizer, record: StoredJob): Promise<Lastou
 export function whyOthers({ types, isElsewhere }: Finalizer, record: StoredJob): string | null {
   if (!types.has(record.type)) return 'this one was not opened with a place for it';
   return isElsewhere(record) ? 'it is on another machine' : null;
+}
+
+function others({ id, type }: StoredJob, why: string): LastoutError {
+  return new LastoutError('UNKNOWN_OPTION', `${type} ${id} is ended by another process: ${why}`, { type, id });
 }
 
 /** True: nobody failed, but this process has no way to end it. */

@@ -30,7 +30,7 @@ export interface PassParts {
 }
 
 export interface HowToPass {
-  /** Another one may be at it: come back when it has ended, or leave it to it. */
+  /** Another one may be at it: come back when it has ended, for somebody asked for this pass; or leave it to it. */
   readonly busy: 'wait' | 'leave';
   /** Look also for files that lost their records. */
   readonly orphans: boolean;
@@ -45,7 +45,7 @@ export async function passOnce(parts: PassParts, how: HowToPass): Promise<SweepR
   const began = system.monotonic();
   const removedBy = { age: 0, count: 0, cap: 0 };
   const sums: Sums = { examined: 0, failures: how.failuresBefore, removedBy, idle: 0, seen: new Map() };
-  const isOurs = await removeAll(parts, how, sums, began + 2 * termMs);
+  const isOurs = await removeAll(parts, how, sums, began + 2 * termMs).finally(() => parts.things.putBack());
   // Files may be this machine's alone: who has no term looks after its own all the same.
   if (how.orphans && !how.signal.aborted) {
     const { done, failures } = await endOrphans(parts);
@@ -114,7 +114,7 @@ async function removeAll(parts: PassParts, how: HowToPass, sums: Sums, patientUn
       else await nextTurn(system);
       continue;
     }
-    if (!(await countPart(parts, sums, part))) return true;
+    if (!(await countPart(parts, how, sums, part))) return true;
     await slice.rest();
   }
   return true;
@@ -125,24 +125,25 @@ function nextTurn(system: System): Promise<void> {
 }
 
 /** True: go on. Too many parts that do nothing end the pass, whatever they say. */
-async function countPart({ things }: PassParts, sums: Sums, part: Swept): Promise<boolean> {
+async function countPart({ things }: PassParts, how: HowToPass, sums: Sums, part: Swept): Promise<boolean> {
   sums.examined += part.examined;
   let moved = part.lapsed + part.expired;
   for (const [kind, n] of Object.entries(part.removedBy)) {
     sums.removedBy[kind] = (sums.removedBy[kind] ?? 0) + n;
     moved += n;
   }
+  const isAsked = how.busy === 'wait';
   let cleared = 0;
   const owing = inTheWay(sums, part.owing);
   if (owing.length > 0) {
-    const freed = await things.free(owing);
+    const freed = await things.free(owing, isAsked);
     addThings(sums, 'thing', freed.things);
     sums.failures += freed.failures;
     cleared += freed.done + freed.postponed;
   }
   const dueThings = inTheWay(sums, part.dueThings);
   if (dueThings.length > 0) {
-    const due = await things.endDue(dueThings);
+    const due = await things.endDue(dueThings, isAsked);
     addThings(sums, 'thing', due.things);
     sums.failures += due.failures;
     cleared += due.done + due.postponed;

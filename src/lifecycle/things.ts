@@ -1,16 +1,17 @@
 /** The part of a cleanup that the store cannot do: what jobs own ends, and what lost its record too. */
 import type { Logger } from '../core/job.js';
-import { type Finalizer, type Freeing, isHeld } from '../core/owned.js';
-import { byIds } from '../core/pages.js';
+import type { Finalizer, Freed, Freeing } from '../core/owned.js';
+import { byIds, moveEvery } from '../core/pages.js';
 import { noFilter, type Store, type StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
 import { isOthers, ownersOf } from './freeing.js';
 import { orphansOn } from './orphans.js';
+import { termMs } from './pass.js';
 
-const postponeMs = 3_600_000;
 const firstWaitMs = 60_000;
 const longestWaitMs = 3_600_000;
+const batchMax = 200;
 const rememberedMax = 10_000;
 
 export interface Ended {
@@ -18,18 +19,24 @@ export interface Ended {
   done: number;
   /** Things that went, alone or with their owners. */
   things: number;
-  /** Out of the way until later. */
+  /** Out of the way for the rest of the pass. */
   postponed: number;
   failures: number;
 }
 
+/**
+ * What cannot be ended is set aside, so that others have their turn, and comes back when the pass is over: another process
+ * may be able to end it. What failed is tried again after a while, or when somebody asks for it.
+ */
 export interface Things {
-  /** Frees jobs that the rules remove. One that cannot be freed is held for a while, so that others have their turn. */
-  free(owners: readonly string[]): Promise<Ended>;
+  /** Frees jobs that the rules remove. */
+  free(owners: readonly string[], isAsked: boolean): Promise<Ended>;
   /** Ends what is due. */
-  endDue(records: readonly string[]): Promise<Ended>;
+  endDue(records: readonly string[], isAsked: boolean): Promise<Ended>;
   /** Ends what has no record any more. */
   endOrphans(): Promise<Ended>;
+  /** The pass is over. Never rejects. */
+  putBack(): Promise<void>;
 }
 
 export function thingsOn(parts: {
@@ -40,65 +47,84 @@ export function thingsOn(parts: {
   readonly freeing: Freeing;
 }): Things {
   const { store, system, logger, finalizer, freeing } = parts;
-  const failedBefore = new Map<string, number>();
+  /** What failed here, and how long it is left alone. */
+  const failedBefore = new Map<string, { readonly times: number; readonly notBefore: number }>();
+  /** Of this pass. */
+  const aside = new Set<string>();
+
+  function mayTry(id: string, isAsked: boolean): boolean {
+    if (aside.has(id)) return false;
+    return isAsked || system.now() >= (failedBefore.get(id)?.notBefore ?? 0);
+  }
 
   /** A minute, then twice as long each time. */
-  function waitMs(id: string): number {
-    const times = failedBefore.get(id) ?? 0;
+  function failed(id: string, error: Error): void {
+    const times = failedBefore.get(id)?.times ?? 0;
     if (failedBefore.size >= rememberedMax) failedBefore.clear();
-    failedBefore.set(id, times + 1);
-    return Math.min(firstWaitMs * 2 ** times, longestWaitMs);
-  }
-
-  async function move(id: string, move: Parameters<Store['move']>[0]['move']): Promise<void> {
-    await store.move({ filter: { ...noFilter, ids: [id] }, move, dryRun: false, cursor: null, limit: 1 });
-  }
-
-  /** Not one that somebody holds by now: a hold of ours would take the place of theirs. */
-  async function holdForNow(id: string, ms: number, reason: string): Promise<void> {
-    const [job] = await byIds(store, [id]);
-    if (job && !isHeld(job, system.now())) await move(id, { kind: 'hold', reason, until: system.now() + ms });
-  }
-
-  function tell(id: string, error: Error): void {
+    const waitMs = Math.min(firstWaitMs * 2 ** times, longestWaitMs);
+    failedBefore.set(id, { times: times + 1, notBefore: system.now() + waitMs });
     logger.warn('What a job owns could not be ended; the job stays, and it is tried again', {
       id,
       error: error.message,
     });
   }
 
-  async function free(owners: readonly string[]): Promise<Ended> {
-    const { freed, held, failed, things } = await freeing.free(owners);
-    for (const id of freed) failedBefore.delete(id);
-    let failures = 0;
-    for (const [id, error] of failed) {
-      if (!isOthers(error)) {
-        failures += 1;
-        tell(id, error);
-      }
-      await holdForNow(id, isOthers(error) ? firstWaitMs : waitMs(id), error.message);
-    }
-    for (const id of held) await holdForNow(id, postponeMs, 'something that it owns is held');
-    return { done: freed.length, things, postponed: held.length + failed.size, failures };
+  /** A process that dies meanwhile leaves them so for no longer than its term. */
+  async function setAside(ids: readonly string[]): Promise<void> {
+    for (const id of ids) aside.add(id);
+    await deferAll(ids, termMs);
   }
 
-  async function endDue(ids: readonly string[]): Promise<Ended> {
+  async function deferAll(ids: readonly string[], forMs: number | null): Promise<void> {
+    for (let at = 0; at < ids.length; at += batchMax) {
+      const filter = { ...noFilter, ids: ids.slice(at, at + batchMax) };
+      await moveEvery(store, { filter, move: { kind: 'defer', forMs }, dryRun: false, limit: batchMax });
+    }
+  }
+
+  async function putBack(): Promise<void> {
+    const ids = [...aside];
+    aside.clear();
+    try {
+      await deferAll(ids, null);
+    } catch (error) {
+      logger.warn('What was set aside by a cleanup comes back later', { error: describeThrown(error).message });
+    }
+  }
+
+  async function free(owners: readonly string[], isAsked: boolean): Promise<Ended> {
+    const answer = await freeing.free(owners.filter((id) => mayTry(id, isAsked)));
+    return settle(owners, answer);
+  }
+
+  async function endDue(ids: readonly string[], isAsked: boolean): Promise<Ended> {
     const records = (await byIds(store, ids)).filter(({ type }) => finalizer.types.has(type));
     const owners = await ownersOf(store, records);
+    // What could be ended of a job that was set aside has ended.
     const waits = (record: StoredJob): boolean =>
-      finalizer.isElsewhere(record) || finalizer.isInUse(record, owners.get(record.ownedBy!));
-    const { freed, held, failed, things } = await freeing.endThings(records.filter((record) => !waits(record)));
-    for (const id of freed) failedBefore.delete(id);
-    for (const id of [...held, ...records.filter(waits).map((record) => record.id)]) await postpone(id, postponeMs);
-    for (const [id, error] of failed) {
-      tell(id, error);
-      await postpone(id, waitMs(id));
-    }
-    return { done: freed.length, things, postponed: records.length - freed.length, failures: failed.size };
+      aside.has(record.ownedBy!) ||
+      finalizer.isElsewhere(record) ||
+      finalizer.isInUse(record, owners.get(record.ownedBy!));
+    const answer = await freeing.endThings(records.filter((one) => mayTry(one.id, isAsked) && !waits(one)));
+    return settle(
+      records.map(({ id }) => id),
+      answer,
+    );
   }
 
-  async function postpone(id: string, inMs: number): Promise<void> {
-    await move(id, { kind: 'reschedule', when: { inMs }, priority: null });
+  /** Whatever is not done is set aside. */
+  async function settle(ids: readonly string[], answer: Freed): Promise<Ended> {
+    for (const id of answer.freed) failedBefore.delete(id);
+    let failures = 0;
+    for (const [id, error] of answer.failed) {
+      if (isOthers(error)) continue;
+      failures += 1;
+      failed(id, error);
+    }
+    const done = new Set(answer.freed);
+    const rest = ids.filter((id) => !done.has(id));
+    await setAside(rest);
+    return { done: done.size, things: answer.things, postponed: rest.length, failures };
   }
 
   async function endOrphans(): Promise<Ended> {
@@ -118,5 +144,5 @@ export function thingsOn(parts: {
     return ended;
   }
 
-  return { free, endDue, endOrphans };
+  return { free, endDue, endOrphans, putBack };
 }

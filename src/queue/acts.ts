@@ -127,12 +127,13 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
     },
     async remove(which: Which, options?: Act): Promise<Removed> {
       checkOptions(options, 'remove');
-      const move = { kind: 'remove', force: options?.force ?? false } as const;
+      const reason = options?.reason ? { reason: storable(options.reason, reasonBytesMax) } : {};
+      const move = { kind: 'remove', force: options?.force ?? false, ...reason } as const;
       const send = (): Promise<Acted<Removed['items'][number]['outcome'] | 'owing'>> =>
         act(which, 'remove', states, options, move);
       return removeWithAllTheyOwn(store, freeing, { which, options, move }, send);
     },
-    /** Answers how many; a second hold takes the place of the first. */
+    /** Answers how many; a second hold takes the place of the first. What is being removed is held no more. */
     hold(which: Which, reason: string, until?: Date): Promise<number> {
       const move = { kind: 'hold', reason: checkReason(reason), until: checkUntil(until, system.now()) } as const;
       return all('held', (cursor) => act(which, 'hold', states, cursor, move));

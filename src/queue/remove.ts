@@ -29,13 +29,14 @@ export async function removeWithAllTheyOwn(
 ): Promise<Removed> {
   const dryRun = options?.dryRun ?? false;
 
-  /** Jobs whose answer was that they own something are freed of it, and asked for again. */
+  /** Jobs whose answer was that they own something, and that wait no more, are freed of it, and asked for again. */
   async function freed(items: Acted<Answer>['items']): Promise<Item[]> {
     const outcomes = new Map<string, Answer>(items.map(({ id, outcome }) => [id, outcome]));
     const owing = (): string[] => [...outcomes].flatMap(([id, outcome]) => (outcome === 'owing' ? id : []));
     for (let round = 0; !dryRun && round < roundsMax && owing().length > 0; round++) {
       const answer = await freeing.free(owing());
       if (answer.freed.length === 0) break;
+      for (const id of answer.freed) outcomes.set(id, 'removed'); // one that is not found has gone meanwhile
       for (const { id, outcome } of await removeIds(answer.freed)) outcomes.set(id, outcome);
     }
     // What cannot be ended holds its job.

@@ -297,10 +297,31 @@ export const mutants = [
   {
     name: 'the record of an artifact goes before its bytes',
     file: 'src/lifecycle/freeing.ts',
-    from: '    await atOnce(width, records, async (record) => {\n',
+    from: '    await atOnce(\n      width,\n',
     to: `    await removeRecords(store, records.map(({ id }) => id));
-    await atOnce(width, records, async (record) => {\n`,
+    await atOnce(\n      width,\n`,
     tests: ['test/artifacts-faults.test.ts'],
+  },
+  {
+    name: 'the bytes of a held job go',
+    file: 'src/stores/local/hold.ts',
+    from: "if (isHeld(step, row) || (owner && isHeld(step, owner))) return 'held';",
+    to: '',
+    tests: onMemory,
+  },
+  {
+    name: 'a job is held whose bytes are going',
+    file: 'src/stores/local/hold.ts',
+    from: "if (isLosing(step, row)) return 'going';",
+    to: '',
+    tests: onMemory,
+  },
+  {
+    name: 'what a cleanup set aside stays hidden from others',
+    file: 'src/lifecycle/pass.ts',
+    from: '.finally(() => parts.things.putBack())',
+    to: '',
+    tests: ['test/stuck-things.test.ts'],
   },
   {
     name: 'a second process cleans up at the same time',

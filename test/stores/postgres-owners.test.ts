@@ -141,10 +141,10 @@ describeOn('postgres', 'owners and holds on PostgreSQL', () => {
     const one = await claimed(store);
     await whileOpen(
       () =>
-        client.query('select lastout.set_hold(seq, 8640000000000000, $2) from lastout.jobs where id = $1', [
-          one.id,
-          'wait',
-        ]),
+        client.query(
+          'select lastout.fix(seq), lastout.set_hold(seq, 8640000000000000, $2) from lastout.jobs where id = $1',
+          [one.id, 'wait'],
+        ),
       () => complete(store, one),
     );
     expect(await find(store, one.id)).toMatchObject({ state: 'completed', heldReason: 'wait' });
@@ -159,10 +159,10 @@ describeOn('postgres', 'owners and holds on PostgreSQL', () => {
     const move = { kind: 'cancel', reason: 'stop', force: false } as const;
     await whileOpen(
       () =>
-        client.query('select lastout.set_hold(seq, 8640000000000000, $2) from lastout.jobs where id = $1', [
-          job.id,
-          'wait',
-        ]),
+        client.query(
+          'select lastout.fix(seq), lastout.set_hold(seq, 8640000000000000, $2) from lastout.jobs where id = $1',
+          [job.id, 'wait'],
+        ),
       () => store.move({ filter: { ...noFilter, ids: [job.id] }, move, dryRun: false, cursor: null, limit: 1 }),
     );
     expect(await find(store, job.id)).toMatchObject({ state: 'cancelled', heldReason: 'wait' });

@@ -192,6 +192,8 @@ function costs({ before, filling }: { before?: string; filling: string }): void 
       { kind: 'confirm', memo: '1', when: null, under: null },
       { kind: 'hold', reason: 'wait', until: null },
       { kind: 'unhold' },
+      { kind: 'defer', forMs: 60_000 },
+      { kind: 'dismiss' },
       { kind: 'remove', force: false },
     ];
     for (const move of moves) {
@@ -294,6 +296,8 @@ async function callAll(verbs: Verbs): Promise<void> {
   const moves: Move[] = [
     { kind: 'hold', reason: 'wait', until: null },
     { kind: 'unhold' },
+    { kind: 'defer', forMs: 60_000 },
+    { kind: 'dismiss' },
     { kind: 'cancel', reason: 'x', force: true },
     { kind: 'remove', force: false },
   ];

@@ -248,6 +248,8 @@ function moving(world: World): Call {
     { kind: 'reschedule', when: { inMs: draw.pick([0, 100]) }, priority: draw.pick([null, 5]) },
     { kind: 'hold', reason: 'evidence', until: draw.pick([null, world.clock.now + draw.pick([-5, 30, 3_000])]) },
     { kind: 'unhold' },
+    { kind: 'defer', forMs: draw.pick([null, 30, 3_000]) },
+    { kind: 'dismiss' },
     { kind: 'confirm', memo: '{"bytes":1}', when: draw.pick([null, { inMs: 500 }]), under: null },
   ]);
   return ({ store }) => store.move({ filter: { ...noFilter, ids }, move, dryRun: false, cursor: null, limit: 100 });

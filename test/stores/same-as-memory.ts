@@ -198,11 +198,13 @@ const otherCalls: Record<'move' | 'sweep' | 'pause' | 'note' | 'extend', (world:
     const filter: JobFilter = { ...noFilter, ...draw.pick([{ ids: ids.filter(() => draw.chance(0.1)) }, ...filters]) };
     const move = draw.pick<Move>([
       { kind: 'cancel', reason: 'by hand', force: draw.chance(0.4) },
-      { kind: 'remove', force: draw.chance(0.5) },
+      { kind: 'remove', force: draw.chance(0.5), ...draw.pick([{}, { reason: 'by request' }]) },
       { kind: 'retry', newIds: ['r1', 'r2', 'r3'].map((id) => `${id}-${draw.upTo(1e9)}`) },
       { kind: 'reschedule', when: draw.pick([null, { inMs: 0 }, { inMs: 10_000 }]), priority: draw.pick([null, 3]) },
       { kind: 'hold', reason: 'wait', until: draw.pick([null, clock.now + 400, clock.now + 30_000]) },
       { kind: 'unhold' },
+      { kind: 'defer', forMs: draw.pick([null, 400, 30_000]) },
+      { kind: 'dismiss', ...draw.pick([{}, { reason: 'busy' }]) },
       { kind: 'confirm', memo: '{"bytes":1}', when: draw.pick([null, { inMs: 600 }]), under: null },
     ]);
     const request = { filter, move, dryRun: draw.chance(0.2), cursor: null, limit: draw.upTo(2) + 1 };

@@ -2,7 +2,7 @@
 import { printIn } from '../../core/print.js';
 import type { Move, Moved, MoveOutcome, MoveRequest, NewJob, RemovedWhy } from '../../core/store.js';
 import { endClaimed, endPending, expire, isExpired, leaveClaim } from './end.js';
-import { hold, isHeld, unhold } from './hold.js';
+import { defer, dismiss, hold, isHeld, unhold } from './hold.js';
 import { create } from './insert.js';
 import { instantOf } from './instant.js';
 import { confirm } from './own.js';
@@ -31,7 +31,7 @@ function act(step: Step, row: Row, move: Move, dryRun: boolean, newId: string | 
     case 'cancel':
       return { outcome: cancel(step, row, move, dryRun) };
     case 'remove':
-      return { outcome: remove(step, row, move.force, dryRun) };
+      return { outcome: remove(step, row, move, dryRun) };
     case 'retry':
       return retry(step, row, dryRun, newId);
     case 'reschedule':
@@ -40,8 +40,12 @@ function act(step: Step, row: Row, move: Move, dryRun: boolean, newId: string | 
       return { outcome: hold(step, row, move, dryRun) };
     case 'unhold':
       return { outcome: unhold(step, row, dryRun) };
+    case 'defer':
+      return { outcome: defer(step, row, move, dryRun) };
     case 'confirm':
       return { outcome: confirm(step, row, move, dryRun) };
+    case 'dismiss':
+      return { outcome: dismiss(step, row, move, dryRun) };
   }
 }
 
@@ -74,16 +78,20 @@ function cancel(
   return 'requested';
 }
 
-function remove(step: Step, row: Row, force: boolean, dryRun: boolean): MoveOutcome {
+function remove(step: Step, row: Row, { force, reason }: Move & { kind: 'remove' }, dryRun: boolean): MoveOutcome {
   if (isHeld(step, row)) return 'held';
   if (row.state === null && row.place === Place.claimed && !force) return 'not_finished';
-  if (step.tables.owning([row.id]).size > 0) return 'owing';
-  if (!dryRun) removeRow(step, row, 'removed');
+  if (step.tables.owning([row.id]).size > 0) {
+    if (row.state === null && row.place !== Place.claimed)
+      cancel(step, row, { reason: reason ?? 'Removed', force }, dryRun);
+    return 'owing';
+  }
+  if (!dryRun) removeRow(step, row, 'removed', reason);
   return 'removed';
 }
 
 /** Takes a row out of wherever it is, with all that hangs on it, and leaves a tombstone: not for what another job owned. */
-export function removeRow(step: Step, row: Row, why: RemovedWhy): void {
+export function removeRow(step: Step, row: Row, why: RemovedWhy, reason: string | null = null): void {
   const { tables } = step;
   const state = row.state ?? viewOf(step, row).state;
   if (row.state !== null) {
@@ -100,7 +108,7 @@ export function removeRow(step: Step, row: Row, why: RemovedWhy): void {
   totalOf(step, row).released += 1;
   if (row.ownedBy === null) {
     const { id, type, queue, epoch, left } = row;
-    tables.addTombstone({ id, at: step.now, why, type, queue, state, print: printIn(row), epoch, left });
+    tables.addTombstone({ id, at: step.now, why, type, queue, state, reason, print: printIn(row), epoch, left });
   }
   tell(step, 'removed', row);
 }

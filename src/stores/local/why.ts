@@ -30,8 +30,8 @@ export function why(step: Step, id: string): Why | null {
   if (row) return whyOf(step, row);
   const tombstone = tables.tombstone(id);
   if (!tombstone) return null;
-  const { at, why, type, queue, state } = tombstone;
-  return { ...nowhere, job: null, gone: { at, why, type, queue, state } };
+  const { at, why, type, queue, state, reason } = tombstone;
+  return { ...nowhere, job: null, gone: { at, why, type, queue, state, reason } };
 }
 
 function whyOf(step: Step, row: Row): Why {

@@ -65,6 +65,7 @@ type WhyRow = readonly [
   goneType: string,
   goneQueue: string,
   goneState: State,
+  goneReason: string | null,
   place: number | null,
   turnOf: string | null,
   claimOwner: string | null,
@@ -81,7 +82,7 @@ const places = ['ready', 'later', 'behind', 'claimed', 'finished'] as const;
 async function readWhy(call: Call, now: number | null, id: string): Promise<Why | null> {
   const [row] = (await call('read_why_v1', [now, id])) as unknown as readonly WhyRow[];
   if (!row) return null;
-  const [job, , , , , , place, turnOf, claimOwner, claimDue, owns, paused, slots, opensAt, workers] = row;
+  const [job, , , , , , , place, turnOf, claimOwner, claimDue, owns, paused, slots, opensAt, workers] = row;
   const blockedBy = slots !== null && slots <= 0 ? 'concurrency' : opensAt === null ? null : 'rate';
   return {
     job: job === null ? null : jobIn(job),
@@ -97,8 +98,8 @@ async function readWhy(call: Call, now: number | null, id: string): Promise<Why 
   };
 }
 
-function goneIn([, at, why, type, queue, state]: WhyRow): Gone | null {
-  return at === null ? null : { at, why, type, queue, state };
+function goneIn([, at, why, type, queue, state, reason]: WhyRow): Gone | null {
+  return at === null ? null : { at, why, type, queue, state, reason };
 }
 
 interface PageRequest {

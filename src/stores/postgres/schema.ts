@@ -31,7 +31,7 @@ import { why } from './sql/why.js';
 /** In an order in which each part finds the types that it uses. */
 const parts = [
   ...[tables, step, place, end, policies, matches, insert, own, batch, alike, limits, find, ready, tend, claim],
-  ...[settle, exchange, hold, remove, retention, term, sweep, move, tally, read, why, plan, audit],
+  ...[settle, exchange, move, hold, remove, retention, term, sweep, tally, read, why, plan, audit],
 ];
 
 /** `schema`: a quoted identifier. */

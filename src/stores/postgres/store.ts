@@ -227,6 +227,10 @@ function moveIn(move: Move): object {
       return { kind: move.kind, reason: move.reason, until: move.until ?? farAway };
     case 'unhold':
       return move;
+    case 'defer':
+      return { kind: move.kind, in_ms: move.forMs };
+    case 'dismiss':
+      return { ...move, in_ms: 0 };
     case 'confirm':
       return {
         ...{ kind: move.kind, memo: move.memo },

@@ -26,7 +26,7 @@ export function moveText(move: Move): string {
     case 'cancel':
       return JSON.stringify({ kind: move.kind, force: move.force, error: cancelError(move.reason) });
     case 'remove':
-      return JSON.stringify(move);
+      return JSON.stringify({ ...move, error: cancelError(move.reason ?? 'Removed') });
     case 'retry':
       return JSON.stringify({ kind: move.kind });
     case 'reschedule':
@@ -39,6 +39,10 @@ export function moveText(move: Move): string {
       return JSON.stringify({ kind: move.kind, reason: move.reason, untilAt: move.until ?? farAway });
     case 'unhold':
       return JSON.stringify(move);
+    case 'dismiss':
+      return JSON.stringify({ kind: move.kind, ...(move.reason !== undefined && { error: cancelError(move.reason) }) });
+    case 'defer':
+      return JSON.stringify({ kind: move.kind, ...(move.forMs !== null && { inMs: move.forMs }) });
     case 'confirm':
       return JSON.stringify({
         kind: move.kind,

@@ -66,7 +66,7 @@ export async function readLog(look: Reach, request: ReadRequest): Promise<LogAns
 
 type WhyReply =
   | ['unknown']
-  | ['gone', at: string, why: RemovedWhy, type: string, queue: string, state: State]
+  | ['gone', at: string, why: RemovedWhy, type: string, queue: string, state: State, reason: string | null]
   | [
       'here',
       view: View,
@@ -84,8 +84,8 @@ type WhyReply =
 function whyIn(reply: WhyReply): Why | null {
   if (reply[0] === 'unknown') return null;
   if (reply[0] === 'gone') {
-    const [, at, why, type, queue, state] = reply;
-    return { ...nowhere, gone: { at: Number(at), why, type, queue, state } };
+    const [, at, why, type, queue, state, reason] = reply;
+    return { ...nowhere, gone: { at: Number(at), why, type, queue, state, reason } };
   }
   const [, view, shapes, place, turnOf, claim, owns, paused, blockedBy, blockedUntil, workers] = reply;
   return {

@@ -103,9 +103,9 @@ export function createLineLog({ names, sql }: Session): LineLog {
 
 export function createTombstones({ names, sql }: Session): Pick<Tables, 'tombstone' | 'addTombstone'> & StepPart {
   const table = names('tombs');
-  const columns = 'id, at, why, type, queue, state, print, epoch, "left"';
+  const columns = 'id, at, why, type, queue, state, reason, print, epoch, "left"';
   const select = sql(`select ${columns} from ${table} where id = ?`);
-  const insert = sql(`insert or replace into ${table} (${columns}) values (?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+  const insert = sql(`insert or replace into ${table} (${columns}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   const trim = sql(`delete from ${table} where no <= (select max(no) from ${table}) - ?`);
   let added = false;
 
@@ -116,7 +116,7 @@ export function createTombstones({ names, sql }: Session): Pick<Tables, 'tombsto
     tombstone(wanted) {
       const found = select.get(wanted);
       if (!found) return undefined;
-      const [id, at, why, type, queue, state, print, epoch, left] = found;
+      const [id, at, why, type, queue, state, reason, print, epoch, left] = found;
       return {
         id: id as string,
         at: at as number,
@@ -124,13 +124,14 @@ export function createTombstones({ names, sql }: Session): Pick<Tables, 'tombsto
         type: type as string,
         queue: queue as string,
         state: removedOf(state!),
+        reason: reason as string | null,
         print: print as string,
         epoch: epoch as number,
         left: leavingOf(left),
       };
     },
-    addTombstone({ id, at, why, type, queue, state, print, epoch, left }) {
-      insert.run(id, at, whyNumber(why), type, queue, removedNumber(state), print, epoch, leavingNumber(left));
+    addTombstone({ id, at, why, type, queue, state, reason, print, epoch, left }) {
+      insert.run(id, at, whyNumber(why), type, queue, removedNumber(state), reason, print, epoch, leavingNumber(left));
       added = true;
     },
     flush() {

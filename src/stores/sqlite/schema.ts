@@ -73,7 +73,8 @@ const first = (n: Names): string => `
   ) strict, without rowid;
   create table ${n('tombs')} (
     no integer primary key, id text not null unique, at integer not null, why integer not null, type text not null,
-    queue text not null, state integer not null, print text not null, epoch integer not null, "left" integer
+    queue text not null, state integer not null, reason text, print text not null, epoch integer not null,
+    "left" integer
   ) strict;
 
   create table ${n('owned')} (

@@ -1,6 +1,6 @@
 /** Holds: what is held is not removed, by whatever path. */
 import assert from 'node:assert/strict';
-import { farAway } from '../../core/store.js';
+import { farAway, type MoveOutcome } from '../../core/store.js';
 import { type Bench, cleanupOf, completed, ending, storeCase, sweepOnce } from './bench.js';
 
 /** A job in each of the states in which it can be held. */
@@ -163,4 +163,70 @@ const sweeping = [
   }),
 ];
 
-export const holdCases = [...holding, ...sweeping];
+const deferring = [
+  ...Object.entries(inState).map(([state, make]) =>
+    storeCase(`move: a job that is ${state} is set aside and brought back`, async (bench) => {
+      const id = await make(bench);
+      const before = await bench.job(id);
+      assert.equal(await defer(bench, id, 5_000), 'moved');
+      assert.deepEqual(await bench.job(id), { ...before, heldUntil: bench.now() + 5_000, heldReason: null });
+      assert.equal(await bench.unhold(id), 'not_held');
+      assert.equal(await defer(bench, id, null), 'released');
+      assert.deepEqual(await bench.job(id), before);
+      assert.equal(await defer(bench, id, null), 'not_held');
+    }),
+  ),
+  storeCase('sweep: what is set aside is in nobody’s way, for as long as it was said', async (bench) => {
+    const [aside, other] = await completed(bench, 2);
+    await bench.add({ type: 'lastout.artifact', queue: 'lastout', delay: 3_600_000, ownedBy: aside! });
+    bench.advance(1_000);
+    await defer(bench, aside!, 5_000);
+    const { owing, removedBy } = await sweepOnce(bench.store, { jobRetentionMs: 10 });
+    assert.deepEqual([owing, removedBy.age, await bench.exists(other!)], [[], 1, false]);
+    bench.advance(5_000);
+    assert.deepEqual((await sweepOnce(bench.store, { jobRetentionMs: 10 })).owing, [aside]);
+    assert.equal((await bench.job(aside!)).heldUntil, null);
+  }),
+  storeCase('sweep: a due thing that is set aside is not named', async (bench) => {
+    const [owner] = await completed(bench, 1);
+    const owned = await bench.add({ type: 'lastout.artifact', queue: 'lastout', delay: 10, ownedBy: owner! });
+    bench.advance(10);
+    await defer(bench, owned, 5_000);
+    assert.deepEqual((await sweepOnce(bench.store)).dueThings, []);
+    await defer(bench, owned, null);
+    assert.deepEqual((await sweepOnce(bench.store)).dueThings, [owned]);
+  }),
+  storeCase('move: what is only set aside is removed like any other', async (bench) => {
+    for (const make of Object.values(inState)) {
+      const id = await make(bench);
+      await defer(bench, id, 60_000);
+      assert.equal(await bench.remove(id, true), 'removed');
+    }
+    bench.advance(60_000);
+    await bench.tend();
+    assert.deepEqual(await bench.find(), []);
+  }),
+  storeCase('move: a hold takes the place of setting aside, never the other way round', async (bench) => {
+    const [id] = await completed(bench, 1);
+    await defer(bench, id!, 5_000);
+    assert.equal(await bench.hold(id!, bench.now() + 90_000, 'evidence'), 'held');
+    const held = await bench.job(id!);
+    assert.deepEqual([await defer(bench, id!, 1_000), await defer(bench, id!, null)], ['held', 'held']);
+    assert.deepEqual(await bench.job(id!), held);
+    assert.equal(await bench.remove(id!, true), 'held');
+    bench.advance(90_000);
+    assert.equal(await defer(bench, id!, 1_000), 'moved');
+    assert.equal((await bench.job(id!)).heldReason, null);
+  }),
+  storeCase('move: a dry run sets nothing aside', async (bench) => {
+    const id = await bench.add();
+    const [item] = await bench.move([id], { kind: 'defer', forMs: 5_000 }, true);
+    assert.deepEqual([item?.outcome, (await bench.job(id)).heldUntil], ['moved', null]);
+  }),
+];
+
+async function defer(bench: Bench, id: string, forMs: number | null): Promise<MoveOutcome> {
+  return (await bench.move([id], { kind: 'defer', forMs }))[0]!.outcome;
+}
+
+export const holdCases = [...holding, ...sweeping, ...deferring];

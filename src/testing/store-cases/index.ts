@@ -4,6 +4,7 @@ import { auditCases } from './audit.js';
 import { claimCases } from './claim.js';
 import { codedCases } from './coded.js';
 import { deduplicateCases } from './deduplicate.js';
+import { dismissCases } from './dismiss.js';
 import { dueCases } from './due.js';
 import { eventCases } from './events.js';
 import { exclusiveCases } from './exclusive.js';
@@ -57,6 +58,7 @@ export const storeCases: readonly StoreCase[] = [
   ...noteCases,
   ...ownCases,
   ...holdCases,
+  ...dismissCases,
   ...planCases,
   ...termCases,
   ...auditCases,

@@ -150,6 +150,27 @@ const remove = [
     assert.equal(await bench.remove(id, true), 'owing');
     assert.equal(await bench.settle({ id, ...hold }, ending.complete()), 'ok');
   }),
+  storeCase(
+    'move: a pending job that owns live jobs is cancelled when it is removed, so that nobody takes it',
+    async (bench) => {
+      const [plain, told, delayed] = [await bench.add(), await bench.add(), await bench.add({ delay: 60_000 })];
+      for (const id of [plain, told, delayed]) await bench.add({ ...thing, ownedBy: id });
+      assert.equal((await bench.move([plain], { kind: 'remove', force: false }, true))[0]?.outcome, 'owing');
+      assert.equal((await bench.job(plain)).state, 'pending');
+      assert.deepEqual([await bench.remove(plain), await bench.remove(delayed, true)], ['owing', 'owing']);
+      const [item] = await bench.move([told], { kind: 'remove', force: false, reason: 'no longer wanted' });
+      assert.equal(item?.outcome, 'owing');
+      assert.deepEqual(await bench.claimIds(), []);
+      const errors: unknown[] = [];
+      for (const id of [plain, told, delayed]) {
+        const { state, error } = await bench.job(id);
+        assert.equal(state, 'cancelled');
+        errors.push(JSON.parse(error!));
+      }
+      const removed = { code: 'CANCELLED', message: 'Removed' };
+      assert.deepEqual(errors, [removed, { code: 'CANCELLED', message: 'no longer wanted' }, removed]);
+    },
+  ),
   storeCase('move: an owned job that has ended is in nobody’s way', async (bench) => {
     const [id, owned] = await owing(bench);
     await bench.cancel(owned);

@@ -77,7 +77,7 @@ const gone = [
     await bench.settle(await bench.take(), ending.fail());
     bench.advance(10);
     await bench.cleanUp({ maxStoredJobs: 0 });
-    const expected = { at: bench.now(), type: 'mail', queue: 'default', state: 'completed' };
+    const expected = { at: bench.now(), type: 'mail', queue: 'default', state: 'completed', reason: null };
     assert.deepEqual((await why(bench, byAge!)).gone, { ...expected, why: 'age', queue: 'q' });
     assert.deepEqual((await why(bench, byCount!)).gone, { ...expected, why: 'count' });
     assert.deepEqual((await why(bench, failed)).gone, { ...expected, why: 'cap', state: 'failed' });
@@ -89,9 +89,16 @@ const gone = [
     const running = await bench.add();
     await bench.take();
     for (const id of [pending, running]) await bench.remove(id, true);
-    const expected = { at: bench.now(), why: 'removed', queue: 'default' };
+    const expected = { at: bench.now(), why: 'removed', queue: 'default', reason: null };
     assert.deepEqual((await why(bench, pending)).gone, { ...expected, type: 'sms', state: 'pending' });
     assert.deepEqual((await why(bench, running)).gone, { ...expected, type: 'mail', state: 'processing' });
+  }),
+  storeCase('read: why tells of a job that was removed by hand the reason that was given', async (bench) => {
+    const [done] = await completed(bench, 1);
+    const [pending, running] = [await bench.add({ delay: 60_000 }), await bench.add()];
+    await bench.take();
+    await bench.move([done!, pending, running], { kind: 'remove', force: true, reason: 'request 77' });
+    for (const id of [done!, pending, running]) assert.equal((await why(bench, id)).gone?.reason, 'request 77');
   }),
 ];
 

@@ -9,7 +9,7 @@ import { now, settings } from './settings.js';
 const lapse = leavings.indexOf('lapse');
 
 export const move = (s: string): string => `
--- kind: cancel, remove, retry, reschedule, hold, unhold, confirm.
+-- kind: cancel, remove, retry, reschedule, hold, unhold, defer, confirm, dismiss.
 create type ${s}.move as (
   kind text, reason text, force boolean, new_ids text[], in_ms bigint, at bigint, priority int, until bigint, memo text,
   under_epoch bigint, under_owner text
@@ -44,15 +44,15 @@ begin
     new_id := null;
     case m.kind
       when 'cancel' then outcome := ${s}.cancel(v_step, v_now, j.seq, m, p_dry);
-      when 'remove' then outcome := ${s}.remove(v_step, v_now, j.seq, m.force, p_dry);
+      when 'remove' then outcome := ${s}.remove(v_step, v_now, j.seq, m, p_dry);
       when 'reschedule' then outcome := ${s}.reschedule(v_step, v_now, j.seq, m, p_dry);
       when 'retry' then
         select r.outcome, r.id into outcome, new_id
         from ${s}.retry(v_step, v_now, j, p_dry, m.new_ids[v_retried + 1]) r;
         if outcome = 'retried' then v_retried := v_retried + 1; end if;
-      when 'hold' then outcome := case when p_dry or ${s}.set_hold(j.seq, m.until, m.reason) then 'held' end;
-      when 'unhold' then outcome := ${s}.unhold(j.seq, p_dry);
       when 'confirm' then outcome := ${s}.confirm(v_step, v_now, j.seq, m, p_dry);
+      when 'dismiss' then outcome := ${s}.dismiss(v_step, v_now, j.seq, m, p_dry);
+      else outcome := ${s}.change_hold(v_now, j.seq, m, p_dry);
     end case;
     -- Gone since it was found.
     continue when outcome is null;
@@ -81,6 +81,8 @@ create function ${s}.cancel(p_step bigint, p_now bigint, p_seq bigint, m ${s}.mo
 language plpgsql as $$
 declare
   v_state text;
+  -- A removal may come without one.
+  v_reason text := coalesce(m.reason, 'Removed');
   j ${s}.jobs;
   c ${s}.claims;
 begin
@@ -90,15 +92,15 @@ begin
     v_state := ${s}.state_of(j.seq, j.type, j.expires_at, p_now);
     if v_state not in ('pending', 'processing') then return 'already:' || v_state; end if;
     if v_state = 'pending' then
-      if p_dry or ${s}.end_pending(p_step, p_now, j, 2, 'CANCELLED', m.reason, p_now, false) then return 'cancelled'; end if;
+      if p_dry or ${s}.end_pending(p_step, p_now, j, 2, 'CANCELLED', v_reason, p_now, false) then return 'cancelled'; end if;
     elsif p_dry then
       return case when m.force then 'cancelled' else 'requested' end;
     elsif m.force then
       c := ${s}.seize(j);
       if c.epoch is not null then
         select b.* into j from ${s}.jobs b where b.seq = p_seq;
-        perform ${s}.end_claimed(p_step, p_now, j, c, ${lapse}, 2, ${s}.error_text('CANCELLED', m.reason),
-          ${s}.told_text('CANCELLED', m.reason), null);
+        perform ${s}.end_claimed(p_step, p_now, j, c, ${lapse}, 2, ${s}.error_text('CANCELLED', v_reason),
+          ${s}.told_text('CANCELLED', v_reason), null);
         -- Its handler learns that it has lost the claim.
         insert into ${s}.events (step, at, cancel) values (p_step, p_now, true);
         return 'cancelled';

@@ -3,6 +3,8 @@
  * the row of the owner (flag 8) before its commit, so that whoever removes the owner at that moment sees either the mark or
  * the owned job. A job without the mark owns nothing, and nobody looks.
  */
+import { systemQueue } from '../../../core/names.js';
+
 export const owner = 8;
 
 export const own = (s: string): string => `
@@ -45,6 +47,23 @@ begin
     order by x.o);
 end $$;
 
+create function ${s}.is_held(j ${s}.jobs, p_now bigint) returns boolean language sql immutable as $$
+  select coalesce(j.held_until > p_now and j.held_reason is not null, false)
+$$;
+
+-- Dismissed and not gone yet.
+create function ${s}.is_dismissed(j ${s}.jobs) returns boolean language sql stable as $$
+  select j.owned_by is not null and j.cancel_at is not null and j.queue = '${systemQueue}'
+    and exists (select 1 from ${s}.pending p where p.type = j.type and p.seq = j.seq)
+$$;
+
+-- It is dismissed, or owns what is.
+create function ${s}.is_losing(j ${s}.jobs) returns boolean language plpgsql stable as $$
+begin
+  return ${s}.is_dismissed(j) or (j.flags & ${owner} <> 0 and exists (select 1 from ${s}.jobs o
+    where o.owned_by = j.id and o.over is null and o.cancel_at is not null and ${s}.is_dismissed(o)));
+end $$;
+
 -- What keeps a job from being removed: held, owing, or null. It stays as it is until this transaction has ended.
 create function ${s}.keeps(p_now bigint, p_seq bigint, p_dry boolean) returns text language plpgsql as $$
 declare
@@ -52,7 +71,7 @@ declare
 begin
   if not p_dry then perform 1 from ${s}.jobs b where b.seq = p_seq for update; end if;
   select b.* into j from ${s}.jobs b where b.seq = p_seq;
-  return case when j.held_until > p_now then 'held'
+  return case when ${s}.is_held(j, p_now) then 'held'
     when j.flags & ${owner} <> 0 and exists (select 1 from ${s}.jobs o where o.owned_by = j.id and o.over is null) then 'owing' end;
 end $$;
 `;

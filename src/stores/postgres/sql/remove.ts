@@ -10,7 +10,7 @@ export const remove = (s: string): string => `
 create type ${s}.gone as (n int, owing bigint[]);
 
 -- Takes a job out of wherever it is.
-create function ${s}.remove(p_step bigint, p_now bigint, p_seq bigint, p_force boolean, p_dry boolean) returns text
+create function ${s}.remove(p_step bigint, p_now bigint, p_seq bigint, m ${s}.move, p_dry boolean) returns text
 language plpgsql as $$
 declare
   v_kept text;
@@ -21,28 +21,30 @@ begin
   loop
     select b.* into j from ${s}.jobs b where b.seq = p_seq;
     if not found then return 'removed'; end if;
-    if j.held_until > p_now then return 'held'; end if;
+    if ${s}.is_held(j, p_now) then return 'held'; end if;
     if p_dry then
-      return coalesce(case when ${s}.state_of(j.seq, j.type, null, p_now) = 'processing' and not p_force then 'not_finished' end,
+      return coalesce(case when ${s}.state_of(j.seq, j.type, null, p_now) = 'processing' and not m.force then 'not_finished' end,
         ${s}.keeps(p_now, p_seq, true), 'removed');
     end if;
     -- The place first, then the row, whoever comes.
     perform 1 from ${s}.done d where d.seq = p_seq for update;
     if found then
       v_kept := ${s}.keeps(p_now, p_seq, false);
-      if v_kept is null then perform ${s}.drop_done(p_step, p_now, array[p_seq], 'removed', true); end if;
+      if v_kept is null then perform ${s}.drop_done(p_step, p_now, array[p_seq], 'removed', m.reason, true); end if;
       return coalesce(v_kept, 'removed');
     end if;
     perform 1 from ${s}.pending p where p.type = j.type and p.seq = p_seq for update;
     if found then
       v_kept := ${s}.keeps(p_now, p_seq, false);
+      -- Nobody takes it while what it owns ends.
+      if v_kept = 'owing' then perform ${s}.cancel(p_step, p_now, p_seq, m, false); end if;
       if v_kept is not null then return v_kept; end if;
       select b.* into j from ${s}.jobs b where b.seq = p_seq;
       v_place := ${s}.leave_place(p_step, j, p_now, false);
-      perform ${s}.drop_live(p_step, p_now, j, v_place, null);
+      perform ${s}.drop_live(p_step, p_now, j, v_place, null, m.reason);
       return 'removed';
     end if;
-    if not p_force then return 'not_finished'; end if;
+    if not m.force then return 'not_finished'; end if;
     c := ${s}.seize(j);
     if c.epoch is not null then
       v_kept := ${s}.keeps(p_now, p_seq, false);
@@ -50,22 +52,23 @@ begin
       select b.* into j from ${s}.jobs b where b.seq = p_seq;
       j := ${s}.leave_claim(j, c, ${lapse});
       if j.xkey is not null then perform ${s}.pass_turn(p_step, p_now, j.type, j.queue, j.xkey, j.seq); end if;
-      perform ${s}.drop_live(p_step, p_now, j, null, c.epoch);
+      perform ${s}.drop_live(p_step, p_now, j, null, c.epoch, m.reason);
       return 'removed';
     end if;
   end loop;
 end $$;
 
 -- p_place: where it was pending; null: that claim held it, and its handler learns at the next heartbeat, at once in this process.
-create function ${s}.drop_live(p_step bigint, p_now bigint, j ${s}.jobs, p_place int, p_epoch bigint) returns void
-language plpgsql as $$
+create function ${s}.drop_live(
+  p_step bigint, p_now bigint, j ${s}.jobs, p_place int, p_epoch bigint, p_reason text
+) returns void language plpgsql as $$
 begin
   delete from ${s}.jobs b where b.seq = j.seq;
   delete from ${s}.lines l where l.seq = j.seq;
   if j.owned_by is null then
-    insert into ${s}.tombs (at, epoch, "left", id, type, queue, state, why, print)
+    insert into ${s}.tombs (at, epoch, "left", id, type, queue, state, why, reason, print)
     values (p_now, j.epoch, j."left", j.id, j.type, j.queue, 
-      case when p_epoch is not null then 'processing' when j.expires_at <= p_now then 'expired' else 'pending' end, 'removed',
+      case when p_epoch is not null then 'processing' when j.expires_at <= p_now then 'expired' else 'pending' end, 'removed', p_reason,
       coalesce(j.print, ${s}.tomb_print(j.type, j.input)))
     on conflict (id) do nothing;
     perform ${s}.trim_tombs();
@@ -85,20 +88,21 @@ declare
   g ${s}.gone;
 begin
   g.owing := '{}';
-  g.n := ${s}.drop_done(p_step, p_now, p_seqs, p_why, false);
+  g.n := ${s}.drop_done(p_step, p_now, p_seqs, p_why, null, false);
   if g.n = cardinality(p_seqs) then return g; end if;
   v_rest := array(select b.seq from ${s}.jobs b where b.seq = any(p_seqs) order by b.seq for update skip locked);
   g.owing := array(select b.seq from unnest(v_rest) x(seq)
     cross join lateral (select k.seq, k.id from ${s}.jobs k where k.seq = x.seq offset 0) b
     where exists (select 1 from ${s}.jobs o where o.owned_by = b.id and o.over is null offset 0) order by array_position(p_seqs, b.seq));
   v_rest := array(select x.seq from unnest(p_seqs) x(seq) where x.seq = any(v_rest) and not x.seq = any(g.owing));
-  g.n := g.n + ${s}.drop_done(p_step, p_now, v_rest, p_why, true);
+  g.n := g.n + ${s}.drop_done(p_step, p_now, v_rest, p_why, null, true);
   return g;
 end $$;
 
 -- How many of these finished jobs were still there. p_all: also those that carry the mark of an owner.
-create function ${s}.drop_done(p_step bigint, p_now bigint, p_seqs bigint[], p_why text, p_all boolean) returns int
-language plpgsql set enable_nestloop = off set enable_hashjoin = on as $$
+create function ${s}.drop_done(
+  p_step bigint, p_now bigint, p_seqs bigint[], p_why text, p_reason text, p_all boolean
+) returns int language plpgsql set enable_nestloop = off set enable_hashjoin = on as $$
 declare
   v_n int;
 begin
@@ -114,8 +118,8 @@ begin
   ), gone as materialized (
     select j.*, d.state, d.epoch, d."left", d.completed_at from job j join ended d on d.seq = j.seq
   ), tomb as (
-    insert into ${s}.tombs (at, epoch, "left", id, type, queue, state, why, print)
-    select p_now, g.epoch, g."left", g.id, g.type, g.queue, ${stateName('g.state')}, p_why,
+    insert into ${s}.tombs (at, epoch, "left", id, type, queue, state, why, reason, print)
+    select p_now, g.epoch, g."left", g.id, g.type, g.queue, ${stateName('g.state')}, p_why, p_reason,
       coalesce(g.print, ${s}.tomb_print(g.type, g.input)) from gone g
     where g.owned_by is null order by g.completed_at, g.seq on conflict (id) do nothing
   ), told as (

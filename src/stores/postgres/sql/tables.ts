@@ -221,6 +221,7 @@ create table ${s}.tombs (
   queue text collate "C" not null,
   state text collate "C" not null,
   why text collate "C" not null,
+  reason text collate "C",
   print text collate "C" not null
 );
 -- Who cleans up, until when, and whether that term has its entry in the ledger. One row.

@@ -5,7 +5,7 @@ import { now, settings } from './settings.js';
 export const why = (s: string): string => `
 -- One line: of a job that is stored (job: see job_text) or of its tombstone (gone_at and so on). No line: never heard of it.
 create function ${s}.read_why_v1(p_now bigint, p_id text) returns table (
-  job text, gone_at bigint, gone_why text, gone_type text, gone_queue text, gone_state text, place int, turn_of text,
+  job text, gone_at bigint, gone_why text, gone_type text, gone_queue text, gone_state text, gone_reason text, place int, turn_of text,
   claim_owner text, claim_due bigint, owns bigint, paused boolean, slots bigint, opens_at bigint, workers bigint
 ) language plpgsql stable ${settings} as $$
 declare
@@ -19,7 +19,7 @@ begin
   workers := 0;
   select b.* into j from ${s}.jobs b where b.id = p_id;
   if j.seq is null then
-    select t.at, t.why, t.type, t.queue, t.state into gone_at, gone_why, gone_type, gone_queue, gone_state
+    select t.at, t.why, t.type, t.queue, t.state, t.reason into gone_at, gone_why, gone_type, gone_queue, gone_state, gone_reason
     from ${s}.tombs t where t.id = p_id;
     if gone_at is not null then return next; end if;
     return;

@@ -1,6 +1,11 @@
-/** Holds: what is held is not removed. A finished job then stands in no order of retention until its hold is over. */
+/**
+ * Holds: what is held is not removed. A finished job then stands in no order of retention until its hold is over; one without
+ * a reason does no more than that.
+ */
 export const holding = String.raw`
-function holding.isHeld(row) return row.heldUntil ~= nil and row.heldUntil > now end
+function holding.isHeld(row)
+  return row.heldUntil ~= nil and row.heldReason ~= nil and row.heldUntil > now
+end
 
 -- A plain job that waits is not one any more; it keeps its turn.
 local function makeOrdinary(row)

@@ -1,7 +1,7 @@
 /** Move: changing jobs by hand. Each job is looked at and changed in the same step, and answered for by itself. */
 export const remove = String.raw`
 -- Takes a row out of wherever it is, with all that hangs on it, and leaves a tombstone; not of what a job owned.
-local function removeRow(row, why)
+local function removeRow(row, why, reason)
   local state = row.state or (ending.isExpired(row) and 'expired') or 'pending'
   if row.heldUntil then holding.lift(row) end -- a hold that is over
   if row.state then
@@ -16,7 +16,7 @@ local function removeRow(row, why)
     step.count(row.about.queue, 'pending', -1)
   end
   tables.drop(row)
-  if not row.ownedBy then tables.addTombstone(row, why, state) end
+  if not row.ownedBy then tables.addTombstone(row, why, state, reason) end
   step.tell('removed', row)
 end
 `;
@@ -46,8 +46,12 @@ end
 local function remove(row, how, dryRun)
   if holding.isHeld(row) then return 'held' end
   if not row.state and pending.placeOf(row) == CLAIMED and not how.force then return 'not_finished' end
-  if tables.owns(row.id) > 0 then return 'owing' end
-  if not dryRun then removeRow(row, 'removed') end
+  if tables.owns(row.id) > 0 then
+    -- Nobody takes it while what it owns ends.
+    if not row.state and pending.placeOf(row) ~= CLAIMED then cancel(row, how, dryRun) end
+    return 'owing'
+  end
+  if not dryRun then removeRow(row, 'removed', how.reason) end
   return 'removed'
 end
 local function likeRow(row, id)
@@ -81,14 +85,54 @@ local function reschedule(row, how, dryRun)
   place.stand(row)
   return 'moved'
 end
+-- What it stands for is on its way out.
+local function isDismissed(row)
+  return row.ownedBy and row.about.queue == 'lastout' and row.cancelAt and view.stateOf(row) == 'pending'
+end
+-- It is dismissed, or owns what is.
+local function isLosing(row)
+  if isDismissed(row) then return true end
+  if tables.owns(row.id) == 0 then return false end
+  local ids = tables.owned(row.id)
+  tables.load(ids)
+  for _, id in ipairs(ids) do
+    local owned = tables.live(id)
+    if owned and isDismissed(owned) then return true end
+  end
+  return false
+end
 local function hold(row, how, dryRun)
+  if isLosing(row) then return 'going' end
   if not dryRun then holding.hold(row, how.untilAt, how.reason) end
   return 'held'
 end
 local function unhold(row, dryRun)
-  if not row.heldUntil then return 'not_held' end
+  if not row.heldReason then return 'not_held' end
   if not dryRun then holding.lift(row) end
   return 'released'
+end
+local function defer(row, how, dryRun)
+  if holding.isHeld(row) then return 'held' end
+  if not how.inMs then
+    if not row.heldUntil then return 'not_held' end
+    if not dryRun then holding.lift(row) end
+    return 'released'
+  end
+  if not dryRun then holding.hold(row, now + how.inMs, nil) end
+  return 'moved'
+end
+-- Not where it or its owner is held: exactly one of the two wins.
+local function dismiss(row, how, dryRun)
+  if not row.ownedBy or row.about.queue ~= 'lastout' or view.stateOf(row) ~= 'pending' then return 'not_pending' end
+  local owner = tables.stored(row.ownedBy)
+  if holding.isHeld(row) or (owner and holding.isHeld(owner)) then return 'held' end
+  if dryRun then return 'going' end
+  place.leave(row)
+  row.cancelAt, row.cancelError = row.cancelAt or now, how.error or row.cancelError
+  row.dueAt = math.min(row.dueAt, now)
+  tables.save(row)
+  place.stand(row)
+  return 'going'
 end
 -- What a job owns is there now: its memo says so, and it goes when it is due.
 local function confirm(row, how, dryRun)
@@ -114,6 +158,8 @@ for _, row in ipairs(found) do
   elseif how.kind == 'retry' then outcome, newId = retry(row, dryRun, newIds[retried + 1])
   elseif how.kind == 'hold' then outcome = hold(row, how, dryRun)
   elseif how.kind == 'unhold' then outcome = unhold(row, dryRun)
+  elseif how.kind == 'defer' then outcome = defer(row, how, dryRun)
+  elseif how.kind == 'dismiss' then outcome = dismiss(row, how, dryRun)
   elseif how.kind == 'confirm' then outcome = confirm(row, how, dryRun)
   else outcome = reschedule(row, how, dryRun) end
   if outcome == 'retried' then retried = retried + 1 end

@@ -21,6 +21,8 @@ flushes[#flushes + 1] = flushTotals
 
 -- How many live jobs a job owns, and which of these rows own any, as a set of ids.
 function tables.owns(id) return tonumber(call('HGET', OWNS, id)) or 0 end
+-- Their ids, and those of what it owned that has ended.
+function tables.owned(id) return call('ZRANGE', byOwner(id), 0, -1) end
 function tables.owing(list)
   local owing, ids = {}, {}
   if #list == 0 or call('EXISTS', OWNS) == 0 then return owing end
@@ -132,12 +134,12 @@ end
 
 -- Tombstones: the newest 10,000.
 local TOMBS_MAX = 10000
-function tables.addTombstone(row, why, state)
+function tables.addTombstone(row, why, state, reason)
   local print = row.print
   if not print then print = '=' .. redis.sha1hex(row.about.type .. '\0' .. row.input) end
   buried[row.id] = cmsgpack.pack({
     print = print, epoch = row.epoch, left = row.left, at = now, why = why, type = row.about.type, queue = row.about.queue,
-    state = state,
+    state = state, reason = reason,
   })
   burials[#burials + 1] = row.id
 end

@@ -23,7 +23,7 @@ local function workersFor(about)
   return n
 end
 local function whyGone(stone)
-  return { 'gone', whole(stone.at), stone.why, stone.type, stone.queue, stone.state }
+  return { 'gone', whole(stone.at), stone.why, stone.type, stone.queue, stone.state, stone.reason or false }
 end
 local function whyHere(row)
   local queue, place = row.about.queue, placeOf(row)
