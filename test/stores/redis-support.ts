@@ -81,8 +81,10 @@ export async function connections(asking: Redis, url: string): Promise<readonly 
   return ids.filter((id) => id !== own);
 }
 
-export async function killAll(asking: Redis, url: string): Promise<void> {
-  for (const id of await connections(asking, url)) await asking.client('KILL', 'ID', id).catch(() => undefined);
+export async function killAll(asking: Redis, url: string): Promise<number> {
+  const ids = await connections(asking, url);
+  for (const id of ids) await asking.client('KILL', 'ID', id).catch(() => undefined);
+  return ids.length;
 }
 
 export interface Wire {
