@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { compose, hasDocker } from './docker.mjs';
 import { isAlive } from './guard.mjs';
 import { distribution } from './packages.mjs';
+import { installedPgbouncer, unpackedPgbouncer } from './pgbouncer.mjs';
 import { ask as askPostgres, installedPostgres, startPostgres, unpackedPostgres } from './postgres.mjs';
 import { ask as askRedis, installedRedis, startRedis, unpackedRedis } from './redis.mjs';
 
@@ -45,6 +46,9 @@ async function programsBy(sources) {
 
 export const postgresPrograms = once(() =>
   programsBy({ machine: installedPostgres, packages: () => unpackedPostgres(cache) }),
+);
+export const pgbouncerPrograms = once(() =>
+  programsBy({ machine: installedPgbouncer, packages: () => unpackedPgbouncer(cache) }),
 );
 export const redisPrograms = once(() => programsBy({ machine: installedRedis, packages: () => unpackedRedis(cache) }));
 
