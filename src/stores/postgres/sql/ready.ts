@@ -111,8 +111,33 @@ begin
   return t;
 end $$;
 
--- Of several lanes. In a page, each lane gives some rows; beyond the last row of a lane that may have more, nothing is known
--- of the order, so the page counts up to there. Once a queue has no room, what stands in it is left behind, and last stays.
+-- A page: of each lane the first rows after a position, in order over all. Beyond the last row of a lane that may have more,
+-- nothing is known of the order, so the page counts up to there: cut, null where no lane has more.
+create type ${s}.standing as (
+  tid tid, pos bigint[], seq bigint, queue text, expires_at bigint, dear boolean, limited boolean, cut bigint[]
+);
+create function ${s}.page_of(l ${s}.lanes, p_after bigint[], p_page int) returns setof ${s}.standing
+language plpgsql ${ordered} as $$
+begin
+  return query
+  with x as materialized (
+    select p.tid, p.pos, p.seq, p.queue, p.expires_at, p.dear, n.room is not null as limited,
+      p.nth = least(p_page, n.room) as ends
+    from unnest(l.types, l.queues, l.rooms) n(type, queue, room)
+    cross join lateral (
+      select y.tid, y.pos, y.seq, y.queue, y.expires_at, y.dear, row_number() over () as nth from (
+        select q.ctid as tid, array[q.priority, q.due_at, q.seq] as pos, q.seq, q.queue, q.expires_at, q.dear
+        from ${s}.pending q where q.place = 0 and q.type = n.type and q.queue = n.queue
+          and (q.priority, q.due_at, q.seq) > (p_after[1]::int, p_after[2], p_after[3])
+        order by q.priority, q.due_at, q.seq limit least(p_page, n.room)
+      ) y
+    ) p
+  ), c as materialized (select min(x.pos) as cut from x where x.ends)
+  select x.tid, x.pos, x.seq, x.queue, x.expires_at, x.dear, x.limited, c.cut
+  from c cross join x where c.cut is null or x.pos <= c.cut order by x.pos;
+end $$;
+
+-- Of several lanes. Once a queue has no room, what stands in it is left behind, and last stays.
 create function ${s}.take_lanes(p_step bigint, p_now bigint, l ${s}.lanes, p_slots int, p_want int) returns ${s}.taken
 language plpgsql ${ordered} as $$
 declare
@@ -124,7 +149,7 @@ declare
   v_left boolean := false;
   v_expired int := 0;
   v_began timestamptz := clock_timestamp();
-  r record;
+  r ${s}.standing;
   j ${s}.jobs;
   t ${s}.taken;
 begin
@@ -134,22 +159,7 @@ begin
   t.last := l.after;
   while cardinality(l.types) > 0 loop
     v_cut := null;
-    for r in
-      with x as materialized (
-        select p.tid, p.pos, p.seq, p.queue, p.expires_at, p.dear, n.room is not null as limited,
-          p.nth = least(v_page, n.room) as ends
-        from unnest(l.types, l.queues, l.rooms) n(type, queue, room)
-        cross join lateral (
-          select y.tid, y.pos, y.seq, y.queue, y.expires_at, y.dear, row_number() over () as nth from (
-            select q.ctid as tid, array[q.priority, q.due_at, q.seq] as pos, q.seq, q.queue, q.expires_at, q.dear
-            from ${s}.pending q where q.place = 0 and q.type = n.type and q.queue = n.queue
-              and (q.priority, q.due_at, q.seq) > (v_after[1]::int, v_after[2], v_after[3])
-            order by q.priority, q.due_at, q.seq limit least(v_page, n.room)
-          ) y
-        ) p
-      ), c as materialized (select min(x.pos) as cut from x where x.ends)
-      select x.*, c.cut from c cross join x where c.cut is null or x.pos <= c.cut order by x.pos
-    loop
+    for r in select * from ${s}.page_of(l, v_after, v_page) loop
       t.slow := coalesce(t.slow, clock_timestamp() - v_began > interval '${slowMs} ms');
       v_cut := r.cut;
       v_room := case when r.limited then l.rooms[array_position(l.queues, r.queue)] end;
