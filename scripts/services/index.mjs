@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { compose, hasDocker } from './docker.mjs';
 import { isAlive } from './guard.mjs';
 import { distribution } from './packages.mjs';
+import { installedPgbouncer, unpackedPgbouncer } from './pgbouncer.mjs';
 import { ask as askPostgres, installedPostgres, startPostgres, unpackedPostgres } from './postgres.mjs';
 import { ask as askRedis, installedRedis, startRedis, unpackedRedis } from './redis.mjs';
 
@@ -30,11 +31,11 @@ const ways = (process.env.LASTOUT_TEST_SERVICES ?? 'machine,packages,docker').sp
 /**
  * The programs of a service: those handed on, or by the ways that give programs; the reason, where none does.
  * @template T
- * @param {{ name: ServiceName, machine: () => Promise<T | null>, packages: () => Promise<T> }} sources
+ * @param {{ name?: ServiceName, machine: () => Promise<T | null>, packages: () => Promise<T> }} sources
  * @returns {Promise<{ programs: T } | Missing>}
  */
 async function programsBy(sources) {
-  const handed = handedOn(sources.name);
+  const handed = sources.name && handedOn(sources.name);
   if (handed) return { programs: handed };
   const installed = ways.includes('machine') ? await sources.machine() : null;
   if (installed) return { programs: installed };
@@ -56,6 +57,9 @@ export const postgresPrograms = once(() =>
 );
 export const redisPrograms = once(() =>
   programsBy({ name: 'redis', machine: installedRedis, packages: () => unpackedRedis(cache) }),
+);
+export const pgbouncerPrograms = once(() =>
+  programsBy({ machine: installedPgbouncer, packages: () => unpackedPgbouncer(cache) }),
 );
 
 /** @template T @param {() => Promise<T>} work @returns {() => Promise<T>} */

@@ -3,7 +3,7 @@
 // `npm run bench -- snapshot` measures what is left of the rate.
 import type { Client, Pool } from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
-import type { Store } from '../../src/core/store.js';
+import type { NewJob, Store } from '../../src/core/store.js';
 import type { PgClient, PgPool, PgQuery } from '../../src/stores/postgres/driver.js';
 import { postgresStore } from '../../src/stores/postgres/index.js';
 import { emptyPostgres } from '../services.js';
@@ -44,14 +44,17 @@ function counting(pool: Pool): { readonly pool: PgPool; readonly entries: number
   };
 }
 
+type Lane = Pick<NewJob, 'type' | 'queue'>;
+
 /** Inserts as many as it ends, so that the table never runs empty. */
-async function work(store: Store, batch: number, times: number): Promise<void> {
+async function work(store: Store, lanes: readonly Lane[], batch: number, times: number): Promise<void> {
   const owner = system.id();
-  const next = { owner, types: ['mail'], queues: null, slots: batch, ahead: 0, leaseMs: 30_000, maxStalls: 3 };
-  await insert(store, batch * 2);
+  const types = [...new Set(lanes.map(({ type }) => type))];
+  const next = { owner, types, queues: null, slots: batch, ahead: 0, leaseMs: 30_000, maxStalls: 3 };
+  await insert(store, lanes, batch * 2);
   let claimed = await store.claim(next);
   for (let time = 1; time < times; time++) {
-    await insert(store, batch);
+    await insert(store, lanes, batch);
     const { epoch } = claimed;
     const settlements = claimed.jobs.map(({ id }) => ({
       id,
@@ -65,9 +68,9 @@ async function work(store: Store, batch: number, times: number): Promise<void> {
   }
 }
 
-async function insert(store: Store, count: number): Promise<void> {
+async function insert(store: Store, lanes: readonly Lane[], count: number): Promise<void> {
   await store.insert(
-    Array.from({ length: count }, () => newJob()),
+    Array.from({ length: count }, (_, n) => newJob(lanes[n % lanes.length])),
     { atomic: false },
   );
 }
@@ -83,28 +86,52 @@ async function holdSnapshot(client: Client): Promise<void> {
 }
 
 /** Rows that stood before all others and are gone, but cannot be cleared away. */
-async function leaveDead(client: Client): Promise<void> {
-  await client.query(`insert into lastout.pending (seq, due_at, priority, place, dear, type, queue)
-    select -g, 0, -1000, 0, false, 'mail', 'default' from generate_series(1, ${dead}) g`);
+async function leaveDead(client: Client, lanes: readonly Lane[]): Promise<void> {
+  await client.query(
+    `insert into lastout.pending (seq, due_at, priority, place, dear, type, queue)
+    select -g, 0, -1000, 0, false, $1::json -> n ->> 'type', $1::json -> n ->> 'queue'
+    from generate_series(1, ${dead}) g, mod(g, json_array_length($1::json)) n`,
+    [JSON.stringify(lanes)],
+  );
   await client.query('delete from lastout.pending where seq < 0');
   await client.query('select pg_stat_force_next_flush()');
   await client.query('select 1');
 }
 
-test(`R2: with ${dead} dead rows before the others, most claims read none of them`, async () => {
-  const url = await emptyPostgres();
-  const { pool, entries } = counting(plainPool(url, { max: 2 }));
-  // However slow the machine is, the same number of looks at the front come due.
-  let at = 0;
-  const store = await storeOn(pool, { ...system, monotonic: () => (at += 10) });
-  const [holder, writer] = [await plainClient(url), await plainClient(url)];
-  await holdSnapshot(holder);
-  await leaveDead(writer);
-  await work(store, 50, claims);
-  await holder.query('rollback');
-  expect(entries).toHaveLength(claims);
-  const fromTheFront = entries.filter((count) => count >= dead).length;
-  expect(fromTheFront).toBeGreaterThan(0);
-  expect(fromTheFront).toBeLessThan(claims / 2);
-  expect(entries.filter((count) => count < 500)).toHaveLength(claims - fromTheFront);
-}, 60_000);
+test.each<[string, Lane[]]>([
+  ['one lane', [{ type: 'mail', queue: 'default' }]],
+  [
+    'two types',
+    [
+      { type: 'mail', queue: 'default' },
+      { type: 'sms', queue: 'default' },
+    ],
+  ],
+  [
+    'two queues',
+    [
+      { type: 'mail', queue: 'fast' },
+      { type: 'mail', queue: 'slow' },
+    ],
+  ],
+])(
+  `R2: with ${dead} dead rows before the others of %s, most claims read none of them`,
+  async (_, lanes) => {
+    const url = await emptyPostgres();
+    const { pool, entries } = counting(plainPool(url, { max: 2 }));
+    // However slow the machine is, the same number of looks at the front come due.
+    let at = 0;
+    const store = await storeOn(pool, { ...system, monotonic: () => (at += 10) });
+    const [holder, writer] = [await plainClient(url), await plainClient(url)];
+    await holdSnapshot(holder);
+    await leaveDead(writer, lanes);
+    await work(store, lanes, 50, claims);
+    await holder.query('rollback');
+    expect(entries).toHaveLength(claims);
+    const fromTheFront = entries.filter((count) => count >= dead).length;
+    expect(fromTheFront).toBeGreaterThan(0);
+    expect(fromTheFront).toBeLessThan(claims / 2);
+    expect(entries.filter((count) => count < 500)).toHaveLength(claims - fromTheFront);
+  },
+  60_000,
+);

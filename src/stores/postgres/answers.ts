@@ -10,14 +10,15 @@ import {
 } from '../../core/refusal.js';
 import type { Inserted, NewJob } from '../../core/store.js';
 
-/** `answers`: of those that were not simply created; see insert_v1. */
-export function insertedIn(jobs: readonly NewJob[], answers: string | null): readonly Inserted[] {
-  const inserted = jobs.map(({ id }): Inserted => ({ id, outcome: 'created' }));
+/** `answers`: of those that were not simply created; see insert_v1. Null: of a job that is to come again. */
+export function insertedIn(jobs: readonly NewJob[], answers: string | null): (Inserted | null)[] {
+  const inserted = jobs.map(({ id }): Inserted | null => ({ id, outcome: 'created' }));
   if (answers === null) return inserted;
   const list = JSON.parse(answers) as readonly AnswerIn[] | RefusalIn;
   if (!Array.isArray(list)) throw refusalIn(jobs, list as RefusalIn);
   for (const [index, outcome, id, other, most, pending] of list as readonly AnswerIn[]) {
-    if (outcome === 'conflict') inserted[index] = refusedAsOther(id);
+    if (outcome === 'again') inserted[index] = null;
+    else if (outcome === 'conflict') inserted[index] = refusedAsOther(id);
     else if (outcome === 'full') inserted[index] = refusedAsFull(id, other!, most!, pending!);
     else if (outcome === 'JOB_NOT_FOUND') inserted[index] = refusedAsUnowned(id, other!);
     else if (outcome === 'STALE_CLAIM') inserted[index] = refusedAsStale(id, other!);
@@ -29,7 +30,16 @@ export function insertedIn(jobs: readonly NewJob[], answers: string | null): rea
 
 type AnswerIn = readonly [
   index: number,
-  outcome: 'existing' | 'skipped' | 'coalesced' | 'replaced' | 'conflict' | 'full' | 'JOB_NOT_FOUND' | 'STALE_CLAIM',
+  outcome:
+    | 'again'
+    | 'existing'
+    | 'skipped'
+    | 'coalesced'
+    | 'replaced'
+    | 'conflict'
+    | 'full'
+    | 'JOB_NOT_FOUND'
+    | 'STALE_CLAIM',
   id: string,
   other: string | null,
   most?: number,

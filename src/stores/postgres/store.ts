@@ -8,6 +8,7 @@ import {
   farAway,
   type HeldClaim,
   type Hint,
+  type Inserted,
   type JobFilter,
   type LedgerPage,
   type LogLine,
@@ -77,6 +78,15 @@ function verbsOn({ call, context, sender, give }: VerbParts): Verbs {
     }
   }
 
+  async function insertStep(jobs: readonly NewJob[], atomic: boolean, tx: SqlClient | undefined) {
+    const first = [now(), tx === undefined ? sender : '-', cap, tx !== undefined, atomic];
+    const [[answers, hints]] = (await insertCall(jobs, tx, first)) as InsertRows;
+    // Whether and when the caller commits is not known here, so the hints may be too early.
+    if (tx === undefined) tell(hints);
+    else system.soon(() => tell(hints));
+    return insertedIn(jobs, answers);
+  }
+
   async function claim(request: ClaimRequest) {
     const spot = spots.of(request);
     const since = system.monotonic();
@@ -105,12 +115,17 @@ function verbsOn({ call, context, sender, give }: VerbParts): Verbs {
   return {
     async insert(jobs, { atomic, tx }) {
       if (jobs.length === 0 && tx === undefined) return [];
-      const first = [now(), tx === undefined ? sender : '-', cap, tx !== undefined, atomic];
-      const [[answers, hints]] = (await insertCall(jobs, tx, first)) as InsertRows;
-      // Whether and when the caller commits is not known here, so the hints may be too early.
-      if (tx === undefined) tell(hints);
-      else system.soon(() => tell(hints));
-      return insertedIn(jobs, answers);
+      const answers = await insertStep(jobs, atomic, tx);
+      // So many jobs may be to be replaced that it takes several steps. Those who need not wait for them are in after the first.
+      for (let left = placesOfNull(answers); left.length > 0; left = placesOfNull(answers)) {
+        const more = await insertStep(
+          left.map((place) => jobs[place]!),
+          atomic,
+          tx,
+        );
+        for (const [index, place] of left.entries()) answers[place] = more[index]!;
+      }
+      return answers as Inserted[];
     },
     claim,
     async extend({ owner, leaseMs, claims, card }) {
@@ -206,6 +221,10 @@ function sweptIn([lapsed, expired, age, count, cap, more, , owing, dueThings, te
     busy,
     more,
   };
+}
+
+function placesOfNull(answers: readonly (Inserted | null)[]): number[] {
+  return [...answers.keys()].filter((place) => answers[place] === null);
 }
 
 type InsertRows = [[string | null, string]];

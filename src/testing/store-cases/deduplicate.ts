@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { DeduplicationStrategy } from '../../core/job.js';
 import type { Inserted } from '../../core/store.js';
-import { type Bench, ending, type JobSketch, storeCase } from './bench.js';
+import { type Bench, ending, type JobSketch, newJob, storeCase } from './bench.js';
 
 type Match = 'a pending match' | 'only a processing match' | 'no match';
 
@@ -288,4 +288,32 @@ const coalescing = [
   }),
 ];
 
-export const deduplicateCases = [...table, ...matching, ...coalescing];
+/** More than a store on a server ends in two calls. */
+const many = 2_100;
+
+function crowd(atomic: boolean, key: string | null) {
+  const how = `${atomic ? 'in a batch that is all or none' : 'among others'}, ${key === null ? 'without' : 'with'} a key`;
+  return storeCase(`insert: replace ends however many wait, and names the newest (${how})`, async (bench) => {
+    const waiting = Array.from({ length: many }, (_, n) => ({ id: `old-${n}`, key }));
+    for (let from = 0; from < many; from += 700) await bench.insert(...waiting.slice(from, from + 700));
+    const batch: JobSketch[] = [
+      { id: 'before', type: 'sms' },
+      { id: 'new', key, deduplication: 'replace' },
+      { id: 'after', type: 'sms' },
+      { id: 'next', key },
+    ];
+    assert.deepEqual(await bench.store.insert(batch.map(newJob), { atomic }), [
+      { id: 'before', outcome: 'created' },
+      { id: 'new', outcome: 'replaced', replaced: `old-${many - 1}` },
+      { id: 'after', outcome: 'created' },
+      { id: 'next', outcome: 'created' },
+    ]);
+    const { pending, failed } = await bench.tally();
+    assert.deepEqual({ pending, failed }, { pending: 4, failed: many });
+    assert.deepEqual(await bench.claimIds({ slots: 10 }), ['new', 'next']);
+  });
+}
+
+const crowds = [crowd(false, null), crowd(false, 'k'), crowd(true, null)];
+
+export const deduplicateCases = [...table, ...matching, ...coalescing, ...crowds];

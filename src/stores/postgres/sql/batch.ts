@@ -45,8 +45,8 @@ end $$;
 
 -- p_policies, p_heads, p_rest: JSON, see policy_numbers, evens and new_job. p_head_of, p_evens: of the even ones, separated
 -- by commas, the numbers of their heads (null: all 1) and their places in the call (null: all of it, in order).
--- p_ids by commas, p_inputs by newlines. Answers: [[place, outcome, id, other], …] of all that were not simply created;
--- or of a batch that is refused as a whole: {"code", "index", …}.
+-- p_ids by commas, p_inputs by newlines. Answers: [[place, outcome, id, other], …] of all that were not simply created, with
+-- the outcome "again" of those that are to come again; or of a batch that is refused as a whole: {"code", "index", …}.
 create function ${s}.insert_v1(
   p_now bigint, p_sender text, p_cap bigint, p_inside boolean, p_atomic boolean, p_policies text, p_heads text,
   p_head_of text, p_evens text, p_ids text, p_inputs text, p_rest text
@@ -153,6 +153,12 @@ begin
   end if;
   if p_atomic then perform ${s}.refuse_conflicts(p_rest); end if;
   if strpos(p_rest::text, '"owned_by"') > 0 then v_refused := ${s}.tie_all(p_rest, p_atomic); end if;
+  if strpos(p_rest::text, '"replace"') > 0 and not (p_atomic and v_crowded) then
+    v_refused := ${s}.thin_out(p_step, p_now, p_inside, p_rest, coalesce(v_refused, '{}'), v_crowded);
+  end if;
+  if p_atomic and v_refused <> '{}' then
+    return (select json_agg(json_build_array(x.o - 1, 'again')) from generate_series(1, cardinality(p_seqs)) x(o));
+  end if;
   if not v_crowded then v_set := ${s}.add_all(p_step, p_now, e, p_policies); end if;
   for n in
     select x.* from (
@@ -193,6 +199,26 @@ begin
   end loop;
   if not p_inside then perform ${s}.mend_noted(p_step, p_now); end if;
   return '[' || array_to_string(v_answers, ',') || ']';
+end $$;
+
+-- Adds to those that are refused, by their places, those that are to come again: all of a type of which a replace has more to
+-- end than one call may. Nothing of it goes in before that is done; the other types need not wait for it.
+create function ${s}.thin_out(
+  p_step bigint, p_now bigint, p_inside boolean, p_rest json, p_refused jsonb, p_crowded boolean
+) returns jsonb language plpgsql as $$
+declare
+  v_types text[] := '{}';
+  n ${s}.new_job;
+begin
+  for n in select r.* from json_populate_recordset(null::${s}.new_job, p_rest) r where r.dedup = 'replace' order by r.o loop
+    continue when p_refused ? n.o::text or n.type = any(v_types);
+    if ${s}.end_most(p_step, p_now, n, case when p_crowded then n.queue end, case when p_inside then true end) then
+      v_types := v_types || n.type;
+    end if;
+  end loop;
+  if v_types = '{}' then return p_refused; end if;
+  return (select jsonb_object_agg(r.o, 'again') from json_to_recordset(p_rest) r(o int, type text)
+    where r.type = any(v_types)) || p_refused;
 end $$;
 
 -- Owners are stored before the call. Those that cannot be tied to theirs, by their places, each with the reason.

@@ -30,6 +30,8 @@ declare
   w ${s}.state := ${s}.look_around(p_now, v_floor);
   d ${s}.tended := ${s}.tend(p_step, p_now, v_floor, w);
   v_lanes text[];
+  v_n int;
+  v_full boolean := false;
   l ${s}.lanes;
   t ${s}.taken;
   q ${s}.claimed;
@@ -49,12 +51,14 @@ begin
     v_lanes := array(select distinct x.queue from unnest(l.queues) x(queue) limit ${knownMost});
   end if;
   if w.limited then
+    v_n := cardinality(l.types);
     v_allowed := ${s}.allowed(p_now, v_floor, v_queues, l.queues);
     select array_agg(x.type order by x.o), array_agg(x.queue order by x.o), array_agg(x.room order by x.o)
     into l.types, l.queues, l.rooms from (
       select y.type, y.queue, y.o, (select min(z.room) from unnest(v_allowed) z where z.queue = y.queue) as room
       from unnest(l.types, l.queues) with ordinality y(type, queue, o)
     ) x where x.room is distinct from 0;
+    v_full := coalesce(cardinality(l.types), 0) < v_n;
   end if;
   if cardinality(l.types) = 1 and l.rooms[1] is null then
     t := ${s}.take_lane(p_now, l.types[1], l.queues[1], l.after, r.slots, v_want);
@@ -66,8 +70,8 @@ begin
     t := ${s}.take_lanes(q.step, p_now, l, r.slots, v_want);
   end if;
   q.more := q.more or coalesce(t.more, false);
-  -- The next claim had better go on from here, where the table is full of dead rows.
-  if r.after is not null or (t.slow and pg_stat_get_dead_tuples('${s}.pending'::regclass) > ${deadMany}) then
+  -- The next claim had better go on from here, where the table is full of dead rows; not beyond what waits for room.
+  if not v_full and (r.after is not null or t.slow and pg_stat_get_dead_tuples('${s}.pending'::regclass) > ${deadMany}) then
     q.after := array_to_string(t.last, ',') || ',' || array_to_string(v_lanes, ',');
   end if;
   if cardinality(t.seqs) > 0 then

@@ -1,4 +1,8 @@
 /** Insert, one job after the other: idempotent ids, deduplication and the new row. */
+
+/** Jobs that a replace may end in one call. */
+const endedMax = 1_000;
+
 export const insert = (s: string): string => `
 -- A job on its way in. o: its place in the call; seq: its number; flags, long: see the table of jobs. under_epoch, under_owner: the
 -- claim that must hold the job that owns it.
@@ -183,6 +187,40 @@ begin
   end loop;
   return case when v_replaced is null then row('again', null, null)::${s}.inserted
     else row('replaced', n.id, v_replaced)::${s}.inserted end;
+end $$;
+
+-- A replace may meet every pending job of its type. Where they are more than a call may end, all but the newest are ended part
+-- by part, before the replace itself, and the caller comes again: true. p_inside: as for insert_one.
+-- p_queue: only if the newest stands there, because then it is certain that the new one is not refused for want of room.
+create function ${s}.end_most(p_step bigint, p_now bigint, n ${s}.new_job, p_queue text, p_inside boolean)
+returns boolean language plpgsql as $$
+declare
+  v_below bigint := 9223372036854775807;
+  v_newest bigint;
+  v_ended int := 0;
+  m ${s}.match;
+  j ${s}.jobs;
+begin
+  if not ${s}.has_more_matches(n.type, n.key, ${endedMax}) or (${s}.known_answer(n)).outcome is not null then
+    return false;
+  end if;
+  while v_ended < ${endedMax} loop
+    m := ${s}.pending_matches(n.type, n.key, v_below);
+    exit when m.seq is null;
+    v_below := m.seq;
+    select b.* into j from ${s}.jobs b where b.seq = m.seq;
+    if m.expires_at <= p_now then
+      perform ${s}.expire(p_step, p_now, j, p_inside);
+    elsif v_newest is null then
+      if j.queue <> p_queue then return false; end if;
+      v_newest := m.seq;
+      continue;
+    else
+      perform ${s}.end_pending(p_step, p_now, j, 1, 'REPLACED', 'Replaced by newer job', p_now, p_inside);
+    end if;
+    v_ended := v_ended + 1;
+  end loop;
+  return true;
 end $$;
 
 -- False: another step has stored its id or taken its slot, and nothing has happened.

@@ -28,6 +28,21 @@ begin
   return m;
 end $$;
 
+-- Whether more than so many wait.
+create function ${s}.has_more_matches(p_type text, p_key text, p_most int) returns boolean
+language plpgsql stable ${ordered} as $$
+begin
+  if p_key is null then
+    return exists (select 1 from ${s}.pending p where p.type = p_type order by p.type desc, p.seq desc offset p_most limit 1);
+  end if;
+  return exists (
+    select 1 from ${s}.jobs b cross join lateral (
+      select 1 from ${s}.pending q where q.type = b.type and q.seq = b.seq offset 0
+    ) p
+    where b.type = p_type and b.key between p_key and p_key and b.over is null
+    order by b.key desc, b.seq desc offset p_most limit 1);
+end $$;
+
 -- The newest one that runs, is marked to run again, and is not asked to stop: for skip it is as good as pending. Few are marked,
 -- and all of them are looked at.
 create function ${s}.again_match(p_type text, p_key text) returns bigint language plpgsql stable as $$

@@ -29,39 +29,41 @@ end $$;
 create function ${s}.lanes_of(p_types text[], p_queues text[], p_any_paused boolean, p_known text[]) returns ${s}.lanes
 language plpgsql ${ordered} as $$
 declare
-  v_paused text[];
+  v_paused text[] := '{}';
   v_type text;
-  v_queue text;
-  v_known text;
+  v_found text[];
   l ${s}.lanes;
 begin
   l.types := '{}';
   l.queues := '{}';
   if p_any_paused then
-    select array_agg(p.queue) into v_paused from ${s}.paused p;
+    v_paused := array(select p.queue from ${s}.paused p);
     if '*' = any(v_paused) then
       p_queues := case when p_queues is null or '${systemQueue}' = any(p_queues) then array['${systemQueue}'] else '{}' end;
     end if;
   end if;
   for v_type in select distinct t.type collate "C" from unnest(p_types) t(type) loop
-    v_queue := '';
-    loop
-      -- One seek per name: nothing between two names is read.
-      if p_queues is null then
-        v_known := (select min(k.queue collate "C") from unnest(p_known) k(queue) where k.queue > v_queue collate "C");
-        -- A name never begins with a tilde, nor with anything behind it.
-        select p.queue into v_queue from ${s}.pending p
-        where p.place = 0 and p.type = v_type and p.queue > v_queue and p.queue < coalesce(v_known, '~')
-        order by p.queue limit 1;
-        v_queue := coalesce(v_queue, v_known);
-      else
-        select min(q.queue collate "C") into v_queue from unnest(p_queues) q(queue) where q.queue > v_queue collate "C";
-      end if;
-      exit when v_queue is null;
-      continue when v_queue = any(v_paused);
-      l.types := l.types || v_type;
-      l.queues := l.queues || v_queue;
-    end loop;
+    if p_queues is null then
+      v_found := array(
+        -- One seek per name: nothing between two names is read. A name never begins with a tilde, nor with anything behind it.
+        with recursive lane(queue) as (
+          select ''::text collate "C"
+          union all
+          select coalesce((
+            select p.queue from ${s}.pending p
+            where p.place = 0 and p.type = v_type and p.queue > lane.queue and p.queue < coalesce(k.queue, '~')
+            order by p.queue limit 1), k.queue)
+          from lane cross join lateral (
+            select min(k.queue collate "C") as queue from unnest(p_known) k(queue) where k.queue > lane.queue collate "C"
+          ) k where lane.queue is not null
+        )
+        select lane.queue from lane where lane.queue > '' and lane.queue <> all(v_paused));
+    else
+      v_found := array(select distinct q.queue collate "C" from unnest(p_queues) q(queue)
+        where q.queue > '' and q.queue <> all(v_paused));
+    end if;
+    l.types := l.types || array_fill(v_type, array[cardinality(v_found)]);
+    l.queues := l.queues || v_found;
   end loop;
   return l;
 end $$;
@@ -109,17 +111,45 @@ begin
   return t;
 end $$;
 
--- Of several lanes. In a page, each lane gives some rows; beyond the last row of a lane that may have more, nothing is known
--- of the order, so the page counts up to there.
+-- A page: of each lane the first rows after a position, in order over all. Beyond the last row of a lane that may have more,
+-- nothing is known of the order, so the page counts up to there: cut, null where no lane has more.
+create type ${s}.standing as (
+  tid tid, pos bigint[], seq bigint, queue text, expires_at bigint, dear boolean, limited boolean, cut bigint[]
+);
+create function ${s}.page_of(l ${s}.lanes, p_after bigint[], p_page int) returns setof ${s}.standing
+language plpgsql ${ordered} as $$
+begin
+  return query
+  with x as materialized (
+    select p.tid, p.pos, p.seq, p.queue, p.expires_at, p.dear, n.room is not null as limited,
+      p.nth = least(p_page, n.room) as ends
+    from unnest(l.types, l.queues, l.rooms) n(type, queue, room)
+    cross join lateral (
+      select y.tid, y.pos, y.seq, y.queue, y.expires_at, y.dear, row_number() over () as nth from (
+        select q.ctid as tid, array[q.priority, q.due_at, q.seq] as pos, q.seq, q.queue, q.expires_at, q.dear
+        from ${s}.pending q where q.place = 0 and q.type = n.type and q.queue = n.queue
+          and (q.priority, q.due_at, q.seq) > (p_after[1]::int, p_after[2], p_after[3])
+        order by q.priority, q.due_at, q.seq limit least(p_page, n.room)
+      ) y
+    ) p
+  ), c as materialized (select min(x.pos) as cut from x where x.ends)
+  select x.tid, x.pos, x.seq, x.queue, x.expires_at, x.dear, x.limited, c.cut
+  from c cross join x where c.cut is null or x.pos <= c.cut order by x.pos;
+end $$;
+
+-- Of several lanes. Once a queue has no room, what stands in it is left behind, and last stays.
 create function ${s}.take_lanes(p_step bigint, p_now bigint, l ${s}.lanes, p_slots int, p_want int) returns ${s}.taken
 language plpgsql ${ordered} as $$
 declare
   v_page int := p_want / greatest(1, cardinality(l.types)) + 2;
+  v_after bigint[] := l.after;
   v_cut bigint[];
   v_tids tid[];
-  v_at int;
+  v_room bigint;
+  v_left boolean := false;
   v_expired int := 0;
-  r record;
+  v_began timestamptz := clock_timestamp();
+  r ${s}.standing;
   j ${s}.jobs;
   t ${s}.taken;
 begin
@@ -129,26 +159,11 @@ begin
   t.last := l.after;
   while cardinality(l.types) > 0 loop
     v_cut := null;
-    for r in
-      with x as materialized (
-        select p.tid, p.pos, p.seq, p.queue, p.expires_at, p.dear, p.nth = least(v_page, n.room) as ends
-        from unnest(l.types, l.queues, l.rooms) n(type, queue, room)
-        cross join lateral (
-          select y.tid, y.pos, y.seq, y.queue, y.expires_at, y.dear, row_number() over () as nth from (
-            select q.ctid as tid, array[q.priority, q.due_at, q.seq] as pos, q.seq, q.queue, q.expires_at, q.dear
-            from ${s}.pending q where q.place = 0 and q.type = n.type and q.queue = n.queue
-              and (q.priority, q.due_at, q.seq) > (t.last[1]::int, t.last[2], t.last[3])
-            order by q.priority, q.due_at, q.seq limit least(v_page, n.room)
-          ) y
-        ) p
-      )
-      select x.*, (select min(e.pos) from x e where e.ends) as cut from x order by x.pos
-    loop
+    for r in select * from ${s}.page_of(l, v_after, v_page) loop
+      t.slow := coalesce(t.slow, clock_timestamp() - v_began > interval '${slowMs} ms');
       v_cut := r.cut;
-      exit when r.pos > v_cut;
-      t.last := r.pos;
-      v_at := array_position(l.queues, r.queue);
-      continue when l.rooms[v_at] = 0;
+      v_room := case when r.limited then l.rooms[array_position(l.queues, r.queue)] end;
+      continue when v_room = 0;
       if r.expires_at <= p_now then
         select b.* into j from ${s}.jobs b where b.seq = r.seq;
         v_expired := v_expired + 1;
@@ -157,8 +172,7 @@ begin
           exit;
         end if;
         perform ${s}.expire(p_step, p_now, j, false);
-      elsif cardinality(t.seqs) = p_want
-        or (cardinality(t.seqs) >= p_slots and (r.dear or l.rooms[v_at] is not null)) then
+      elsif cardinality(t.seqs) = p_want or (cardinality(t.seqs) >= p_slots and (r.dear or r.limited)) then
         t.more := true;
         exit;
       else
@@ -166,13 +180,17 @@ begin
         if found then
           v_tids := v_tids || r.tid;
           t.seqs := t.seqs || r.seq;
-          l.rooms := array(select case when q.queue = r.queue then q.room - 1 else q.room end
-            from unnest(l.queues, l.rooms) with ordinality q(queue, room, o) order by q.o);
+          if r.limited then
+            l.rooms := array(select case when q.queue = r.queue then q.room - 1 else q.room end
+              from unnest(l.queues, l.rooms) with ordinality q(queue, room, o) order by q.o);
+          end if;
         end if;
       end if;
+      if not v_left then t.last := r.pos; end if;
+      v_left := v_left or coalesce(v_room = 1, false);
     end loop;
     exit when t.more or v_cut is null;
-    t.last := v_cut;
+    v_after := v_cut;
     v_page := least(v_page * 2, 1000);
     select array_agg(q.type order by q.o), array_agg(q.queue order by q.o), array_agg(q.room order by q.o)
     into l.types, l.queues, l.rooms
