@@ -154,8 +154,8 @@ describe('bytes that cannot be deleted for hours', () => {
       });
       clock.at = t0 + day + 1;
       for (let hours = 0; hours < 3; hours++) {
-        expect(await queue.sweep()).toMatchObject({ removed: 0, failures: 1 });
         clock.at += hour;
+        expect(await queue.sweep()).toMatchObject({ removed: 0, failures: 1 });
       }
       return { queue, watched, id, artifact };
     }

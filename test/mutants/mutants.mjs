@@ -493,7 +493,7 @@ export const mutants = [
   {
     name: 'the reason of a cancel is stored in clear',
     file: 'src/codec/store.ts',
-    from: "return 'reason' in move ? { ...move, reason: texts.sealReason(move.reason) } : move;",
+    from: "return 'reason' in move && move.reason !== undefined ? { ...move, reason: texts.sealReason(move.reason) } : move;",
     to: 'return move;',
     tests: ['test/codec.test.ts'],
   },
