@@ -5,9 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { mutants } from '../test/mutants/mutants.mjs';
+import { startServices, variables } from './services/index.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const copied = ['src', 'spec', 'test', 'docs', 'package.json', 'tsconfig.json', 'vitest.config.ts'];
+const copied = ['src', 'spec', 'scripts', 'test', 'docs', 'package.json', 'tsconfig.json', 'vitest.config.ts'];
 const patienceMs = 120_000;
 const patienceForAllMs = 900_000;
 
@@ -30,15 +31,22 @@ if (chosen.length === 0) {
   process.exit(1);
 }
 const folder = mkdtempSync(join(tmpdir(), 'lastout-mutants-'));
+// Once for all: each mutant's tests find them by their URLs.
+const services = await startServices();
+const urls = Object.fromEntries(
+  Object.entries(variables).flatMap(([key, variable]) => (services[key].url ? [[variable, services[key].url]] : [])),
+);
 try {
   process.exitCode = await main();
 } finally {
+  await services.stop();
   rmSync(folder, { recursive: true, force: true });
 }
 
 async function main() {
   for (const part of copied) cpSync(join(root, part), join(folder, part), { recursive: true });
-  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+  // The programs of the servers are in the cache.
+  for (const part of ['node_modules', '.cache']) symlinkSync(join(root, part), join(folder, part));
   if (!(await isGreenUnchanged())) return 1;
   let caught = 0;
   for (const mutant of chosen) {
@@ -96,6 +104,7 @@ function runTests(tests, mostMs) {
   const args = [join(root, 'node_modules', 'vitest', 'vitest.mjs'), 'run', '--project', 'library', '--reporter=json'];
   const child = spawn(process.execPath, [...args, `--outputFile=${out}`, ...tests], {
     cwd: folder,
+    env: { ...process.env, ...urls },
     stdio: 'ignore',
     detached: true,
   });
