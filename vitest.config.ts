@@ -12,13 +12,13 @@ const examples = existsSync(folder)
   : [];
 
 // Processes, not threads: the tests load a native SQLite, send signals and change directories.
-// Two at a time suit two cores; more would only make the timing tests wait for one another.
+// Three at a time suit two cores: some of them wait, for kills, restarts and the minute of a soak.
 // A test that moves the clock by hours asks a server thousands of times meanwhile.
 const shared = { pool: 'forks', testTimeout: 60_000, hookTimeout: 60_000 } as const;
 
 export default defineConfig({
   test: {
-    maxWorkers: 2,
+    maxWorkers: 3,
     projects: [
       {
         test: {
