@@ -104,6 +104,7 @@ const dependent = {
     'redis-hints',
     'redis-layout',
     'redis-memory',
+    'redis-races',
   ],
 };
 

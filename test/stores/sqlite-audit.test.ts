@@ -4,6 +4,7 @@ import type { AuditPage, Store } from '../../src/core/store.js';
 import { prepare, type SqliteDatabase } from '../../src/stores/sqlite/driver.js';
 import { sqliteStore } from '../../src/stores/sqlite/index.js';
 import { harnessOn } from './harness.js';
+import { faultsIn } from './sqlite-audit.js';
 import { connect, newJob } from './sqlite-support.js';
 
 async function furnished(n: number): Promise<{ store: Store; db: SqliteDatabase }> {
@@ -30,15 +31,17 @@ test('a job that stands nowhere needs attention, and is not counted as live', as
   prepare(db, 'delete from "lastout_pending" where seq = 2').run();
   const [page] = await pages(store, 100);
   expect(page?.kinds).toEqual({ job: { created: 3, released: 0, live: 2, attention: ['job-1'] } });
+  expect(faultsIn(db)).toContain('a job is not in exactly one place: job-1');
 });
 
 test('a job whose claim is not there any more needs attention', async () => {
   const { store, db } = await furnished(2);
   await store.claim({ owner: 'w', types: ['mail'], queues: null, slots: 1, ahead: 0, leaseMs: 1_000, maxStalls: 3 });
   const attention = async () => (await pages(store, 100))[0]?.kinds['job']?.attention;
-  expect(await attention()).toEqual([]);
+  expect([await attention(), faultsIn(db)]).toEqual([[], []]);
   prepare(db, 'delete from "lastout_claims"').run();
   expect(await attention()).toEqual(['job-0']);
+  expect(faultsIn(db)).toContain('a job is not in exactly one place: job-0');
 });
 
 test('an owned job whose owner is gone needs attention', async () => {
