@@ -91,6 +91,18 @@ describe.each(engines)('slots and batches on %s', (engine) => {
     for (const beat of beats) expect(beat).toMatchObject({ claims: [], card: { types: ['quick'], queues: null } });
   });
 
+  it('asks for no more jobs at a time than the endings that one exchange carries', async () => {
+    await using on = await bench(engine);
+    let ran = 0;
+    const type = jobType('short', () => void (ran += 1));
+    for (let i = 0; i < 3; i++) await on.queue.enqueueMany(many(type, 1_000));
+    await on.queue.work([type], { concurrency: 100 });
+    await until(on.clock, () => ran === 3_000);
+    const claims = on.wire.of('claim').map(({ request }) => request);
+    const carried = on.wire.of('settle').flatMap(({ request }) => request.next ?? []);
+    expect(Math.max(...[...claims, ...carried].map(({ slots, ahead }) => slots + ahead))).toBe(500);
+  });
+
   it('settles the jobs that end in one turn together', async () => {
     await using on = await bench(engine);
     const start = gate();

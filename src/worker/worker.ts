@@ -206,7 +206,9 @@ export class Worker {
 
   #nextExchange(): Exchange {
     const { queues, leaseMs, maxStalls } = this.parts.settings;
-    const [slots, ahead] = [this.#slotsWanted, this.#aheadWanted];
+    const slots = this.#slotsWanted;
+    // No more than the endings that one exchange carries: else they would pile up while short jobs are many.
+    const ahead = Math.max(0, Math.min(this.#aheadWanted, batchMax - slots));
     const request = { owner: this.id, types: this.#types, queues, slots, ahead, leaseMs, maxStalls };
     const ended = this.#endings.splice(0, batchMax);
     this.#sent += 1;
