@@ -5,13 +5,13 @@
  *   npm run bench -- snapshot
  */
 import pg from 'pg';
-import type { NewJob, Store } from '../src/core/store.js';
+import type { Store } from '../src/core/store.js';
 import { postgresStore } from '../src/stores/postgres/index.js';
 import { createSystem } from '../src/system.js';
+import { newJob } from '../src/testing/store-cases/bench.js';
 import { quantileOf } from './quantile.js';
 import { type Server, serverFor, type ServerOptions } from './servers.js';
 import { Stopwatch } from './stopwatch.js';
-import { plainJob } from './stored-job.js';
 
 /** At least so much of the rate without a snapshot must be left. */
 const atLeast = 0.6;
@@ -97,9 +97,6 @@ async function work(store: Store, types: readonly string[], jobs: number): Promi
 }
 
 async function add(store: Store, types: readonly string[], count: number): Promise<void> {
-  const jobs: NewJob[] = Array.from({ length: count }, (_, n) => ({
-    ...plainJob(system.id()),
-    type: types[n % types.length]!,
-  }));
+  const jobs = Array.from({ length: count }, (_, n) => newJob({ id: system.id(), type: types[n % types.length]! }));
   await store.insert(jobs, { atomic: false });
 }

@@ -3,13 +3,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
-import type { Claimed, NewJob, Store, StoreFactory } from '../src/core/store.js';
+import type { Claimed, Store, StoreFactory } from '../src/core/store.js';
 import { memoryStore, open, type Queue } from '../src/index.js';
 import { postgresStore } from '../src/stores/postgres/index.js';
 import { redisStore } from '../src/stores/redis/index.js';
 import { sqliteStore } from '../src/stores/sqlite/index.js';
 import { createSystem } from '../src/system.js';
-import { plainJob } from './stored-job.js';
+import { type JobSketch, newJob } from '../src/testing/store-cases/bench.js';
 
 export interface Order {
   readonly act: string;
@@ -119,13 +119,11 @@ async function complete({ jobs, epoch }: Claimed): Promise<void> {
   await store.settle({ owner: 'bench', settlements, started: [], next: null });
 }
 
-async function insert(n: number, vary: (i: number) => Partial<NewJob>): Promise<void> {
+async function insert(n: number, vary: (i: number) => JobSketch): Promise<void> {
   for (let from = 0; from < n; from += 1_000) {
-    const jobs = Array.from({ length: Math.min(1_000, n - from) }, (_, i) => ({
-      ...plainJob(system.id()),
-      subject: `trip:${(from + i) % 100_000}`,
-      ...vary(from + i),
-    }));
+    const jobs = Array.from({ length: Math.min(1_000, n - from) }, (_, i) =>
+      newJob({ id: system.id(), subject: `trip:${(from + i) % 100_000}`, ...vary(from + i) }),
+    );
     await store.insert(jobs, { atomic: false });
   }
 }
