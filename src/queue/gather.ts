@@ -1,6 +1,9 @@
 /**
  * Concurrent calls become one batch without the caller noticing: what is called in one turn goes out together, and what
  * is called while a batch is under way goes with the next. One batch at a time keeps the order of the calls.
+ *
+ * To a server the callers go in two halves: while it stores one, the answers of the other are told and its next calls
+ * are made ready. In one batch, client and server would take turns.
  */
 import { isUnknown, tellsNothing } from '../core/deadlines.js';
 import { LastoutError } from '../core/errors.js';
@@ -13,6 +16,8 @@ import { thisTurn } from '../core/this-turn.js';
 export type Accepted = Exclude<Inserted, { readonly outcome: 'refused' }>;
 
 const batchMax = 1_000;
+/** Fewer calls are not worth a round trip of their own. */
+const restMin = 16;
 
 /** What goes out as one insert. Single calls are answered one by one, those of `addAll` together. */
 interface Batch {
@@ -32,6 +37,7 @@ export interface Gatherer {
 }
 
 export function gatherer(store: Store, logger: Logger): Gatherer {
+  const inHalves = store.engine === 'postgres' || store.engine === 'redis';
   const line: Batch[] = [];
   /** The batch that still takes calls: the last one in line, until its turn comes. */
   let open: Calls | null = null;
@@ -42,22 +48,35 @@ export function gatherer(store: Store, logger: Logger): Gatherer {
     if (line.push(batch) === 1 && !isUnderWay) void thisTurn.then(sendNext);
   }
   function sendNext(): void {
-    const batch = line.shift();
-    isUnderWay = batch !== undefined;
-    if (!batch) {
-      for (const resolve of whenSettled) resolve();
-      whenSettled = [];
-      return;
+    isUnderWay = line.length > 0;
+    if (isUnderWay) return send(nextBatch(0));
+    for (const resolve of whenSettled) resolve();
+    whenSettled = [];
+  }
+  /** The first in line, or as much of it as makes one half of all who call. `told`: callers that will be back at once. */
+  function nextBatch(told: number): Batch {
+    const batch = line.shift()!;
+    const half = Math.ceil((batch.jobs.length + told) / 2);
+    if (!inHalves || line.length > 0 || !(batch instanceof Calls) || batch.jobs.length < half + restMin) {
+      if (open === batch) open = null;
+      return batch;
     }
-    if (open === batch) open = null;
-    const answered = (answers: readonly Inserted[]): void => over(() => batch.answered(answers));
-    const failed = (error: unknown): void => over(() => batch.failed(error));
+    line.push((open = batch.splitAt(half)));
+    return batch;
+  }
+  function send(batch: Batch): void {
+    const answered = (answers: readonly Inserted[]): void => over(batch, () => batch.answered(answers));
+    const failed = (error: unknown): void => over(batch, () => batch.failed(error));
     void store
       .insert(batch.jobs, { atomic: batch.atomic })
       .then(answered, (error: unknown) => insertAgain(store, batch, error).then(answered, failed));
   }
-  /** Who is answered and calls again at once is in time for the next batch. */
-  function over(tell: () => void): void {
+  /** A server gets its next half before these are told; else who calls again at once is in time for the next batch. */
+  function over(batch: Batch, tell: () => void): void {
+    if (inHalves && line.length > 0) {
+      send(nextBatch(batch.jobs.length));
+      return tell();
+    }
     try {
       tell();
     } finally {
@@ -99,6 +118,14 @@ class Calls implements Batch {
   add(job: NewJob): Promise<Accepted> {
     this.jobs.push(job);
     return new Promise((resolve, reject) => void this.#callers.push({ resolve, reject }));
+  }
+
+  /** Keeps the first calls and gives the others away. */
+  splitAt(count: number): Calls {
+    const others = new Calls(this.logger);
+    others.jobs.push(...this.jobs.splice(count));
+    others.#callers.push(...this.#callers.splice(count));
+    return others;
   }
 
   answered(answers: readonly Inserted[]): void {
