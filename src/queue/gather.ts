@@ -2,8 +2,8 @@
  * Concurrent calls become one batch without the caller noticing: what is called in one turn goes out together, and what
  * is called while a batch is under way goes with the next. One batch at a time keeps the order of the calls.
  *
- * To a server the callers go in two halves: while it stores one, the answers of the other are told and its next calls
- * are made ready. In one batch, client and server would take turns.
+ * A server that answers in the order of the questions has two batches before it: while it stores one, the answers of the
+ * other are told and their callers' next calls made ready. With one, client and server would take turns.
  */
 import { isUnknown, tellsNothing } from '../core/deadlines.js';
 import { LastoutError } from '../core/errors.js';
@@ -37,50 +37,69 @@ export interface Gatherer {
 }
 
 export function gatherer(store: Store, logger: Logger): Gatherer {
-  const inHalves = store.engine === 'postgres' || store.engine === 'redis';
+  const abreast = store.engine === 'redis' ? 2 : 1;
   const line: Batch[] = [];
   /** The batch that still takes calls: the last one in line, until its turn comes. */
   let open: Calls | null = null;
-  let isUnderWay = false;
+  const underWay = new Set<Batch>();
+  let willSend = false;
+  /** Batches whose fate is not known come first, in their order. */
+  let unknown = 0;
+  let lastUnknown: Promise<unknown> = Promise.resolve();
   let whenSettled: (() => void)[] = [];
 
   function stand(batch: Batch): void {
-    if (line.push(batch) === 1 && !isUnderWay) void thisTurn.then(sendNext);
+    line.push(batch);
+    if (underWay.size < abreast) sendSoon();
   }
-  function sendNext(): void {
-    isUnderWay = line.length > 0;
-    if (isUnderWay) return send(nextBatch(0));
-    for (const resolve of whenSettled) resolve();
-    whenSettled = [];
+  function sendSoon(): void {
+    if (willSend) return;
+    willSend = true;
+    void thisTurn.then(() => {
+      willSend = false;
+      while (line.length > 0 && underWay.size < abreast && unknown === 0) send(nextBatch());
+      if (underWay.size > 0) return;
+      for (const resolve of whenSettled) resolve();
+      whenSettled = [];
+    });
   }
-  /** The first in line, or as much of it as makes one half of all who call. `told`: callers that will be back at once. */
-  function nextBatch(told: number): Batch {
+  /** The first in line. The last one is cut where it would be much larger than the other batch under way. */
+  function nextBatch(): Batch {
     const batch = line.shift()!;
-    const half = Math.ceil((batch.jobs.length + told) / 2);
-    if (!inHalves || line.length > 0 || !(batch instanceof Calls) || batch.jobs.length < half + restMin) {
-      if (open === batch) open = null;
-      return batch;
-    }
-    line.push((open = batch.splitAt(half)));
+    if (open === batch) open = null;
+    if (abreast === 1 || line.length > 0 || !(batch instanceof Calls)) return batch;
+    let total = batch.jobs.length;
+    for (const other of underWay) total += other.jobs.length;
+    const half = Math.ceil(total / 2);
+    if (batch.jobs.length >= half + restMin) line.push((open = batch.splitAt(half)));
     return batch;
   }
   function send(batch: Batch): void {
+    underWay.add(batch);
     const answered = (answers: readonly Inserted[]): void => over(batch, () => batch.answered(answers));
     const failed = (error: unknown): void => over(batch, () => batch.failed(error));
-    void store
-      .insert(batch.jobs, { atomic: batch.atomic })
-      .then(answered, (error: unknown) => insertAgain(store, batch, error).then(answered, failed));
+    void store.insert(batch.jobs, { atomic: batch.atomic }).then(answered, (error: unknown) => {
+      if (isUnknown(error)) void resolveUnknown(batch, error).then(answered, failed);
+      else failed(error);
+    });
   }
-  /** A server gets its next half before these are told; else who calls again at once is in time for the next batch. */
-  function over(batch: Batch, tell: () => void): void {
-    if (inHalves && line.length > 0) {
-      send(nextBatch(batch.jobs.length));
-      return tell();
+  async function resolveUnknown(batch: Batch, error: unknown): Promise<readonly Inserted[]> {
+    unknown += 1;
+    const resolved = lastUnknown.then(() => insertAgain(store, batch, error));
+    lastUnknown = resolved.catch(() => undefined);
+    try {
+      return await resolved;
+    } finally {
+      unknown -= 1;
     }
+  }
+  /** Who is answered and calls again at once is in time for the next batch. */
+  function over(batch: Batch, tell: () => void): void {
+    underWay.delete(batch);
     try {
       tell();
     } finally {
-      void thisTurn.then(sendNext);
+      sendSoon();
     }
   }
 
@@ -102,7 +121,7 @@ export function gatherer(store: Store, logger: Logger): Gatherer {
     },
     settled: () =>
       new Promise((resolve) => {
-        if (isUnderWay || line.length > 0) whenSettled.push(resolve);
+        if (underWay.size > 0 || line.length > 0) whenSettled.push(resolve);
         else resolve();
       }),
   };
@@ -148,7 +167,6 @@ class Calls implements Batch {
  * did arrive, and may even have gone since, is known by its id and not stored a second time.
  */
 async function insertAgain(store: Store, { jobs, atomic }: Batch, error: unknown): Promise<readonly Inserted[]> {
-  if (!isUnknown(error)) throw error;
   try {
     return await insertAfterAll(store, jobs, atomic);
   } catch (again) {
