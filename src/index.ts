@@ -41,6 +41,8 @@ export type { Audit } from './lifecycle/audit.js';
 export type { Explanation } from './lifecycle/explain.js';
 export type { Plan } from './lifecycle/plan.js';
 export type { SweepReport } from './lifecycle/report.js';
+export type { Alert } from './observe/alerts.js';
+export type { AlertOptions, Notify, RuleOptions, TracingOptions } from './observe/options.js';
 export { open } from './open.js';
 export type { StoreFactory } from './open-store.js';
 export type { Act, Acted } from './queue/acts.js';

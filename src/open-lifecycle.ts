@@ -8,6 +8,7 @@ import { tempFolders } from './artifacts/temp.js';
 import type { Artifacts } from './core/artifact.js';
 import type { BlobStore } from './core/blobs.js';
 import type { Logger } from './core/job.js';
+import type { Meters } from './core/meters.js';
 import type { BelongingsOf, Finalizer, Freeing } from './core/owned.js';
 import type { CleanupPolicy } from './core/policy.js';
 import type { Store } from './core/store.js';
@@ -33,6 +34,7 @@ interface Parts {
   readonly logger: Logger;
   readonly cleanup: CleanupPolicy;
   readonly place: Place | null;
+  readonly meters: Meters;
 }
 
 export function lifecycleOn(parts: Parts, alsoTend: () => Promise<void>): Lifecycle {

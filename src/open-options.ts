@@ -9,10 +9,13 @@ import { type QueueLimits, readLimits } from './core/limits.js';
 import { checkName } from './core/names.js';
 import { type CleanupPolicy, defaults } from './core/policy.js';
 import { refuseUnknown } from './core/unknown-option.js';
+import { type ObserveSettings, readObserveOptions } from './observe/options.js';
 import type { TypeBook } from './queue/new-job.js';
 import type { OpenOptions } from './surface.js';
 
-const names = ['cleanup', 'queues', 'types', 'artifacts', 'codec', 'namespace', 'logger', 'clock'];
+const names = [
+  'cleanup', 'queues', 'types', 'artifacts', 'codec', 'metrics', 'tracing', 'alerts', 'namespace', 'logger', 'clock',
+]; // biome-ignore format: one list
 
 export interface OpenSettings {
   readonly book: TypeBook;
@@ -22,6 +25,7 @@ export interface OpenSettings {
   readonly artifacts: ArtifactSettings | null;
   readonly cleanup: CleanupPolicy;
   readonly limits: ReadonlyMap<string, QueueLimits>;
+  readonly observe: ObserveSettings;
 }
 
 export function readOpenOptions(options: OpenOptions, inMemory: boolean): OpenSettings {
@@ -41,6 +45,7 @@ export function readOpenOptions(options: OpenOptions, inMemory: boolean): OpenSe
       useCompletedTime: true,
     }),
     limits: readLimits(options.queues),
+    observe: readObserveOptions(options),
   };
 }
 

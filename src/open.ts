@@ -10,19 +10,24 @@ import { checkName } from './core/names.js';
 import { type CleanupPolicy, defaults } from './core/policy.js';
 import type { NewJob, Store, StoredJob } from './core/store.js';
 import { atMost, type System } from './core/system.js';
+import type { Tracing } from './core/tracing.js';
 import { refuseUnknown } from './core/unknown-option.js';
 import { auditOn } from './lifecycle/audit.js';
 import { explainOn } from './lifecycle/explain.js';
 import { ledgerOn } from './lifecycle/ledger.js';
 import { planOn } from './lifecycle/plan.js';
+import { meterSwitch, type MeterSwitch } from './observe/meter-switch.js';
+import type { ObserveSettings } from './observe/options.js';
 import { type Lifecycle, lifecycleOn, openPlace } from './open-lifecycle.js';
+import { loadObserving, observerOn } from './open-observe.js';
 import { readCleanup, readOpenOptions } from './open-options.js';
 import { openStore, type StoreFactory } from './open-store.js';
 import { actsOn, checkCursor, checkLimit } from './queue/acts.js';
-import { acceptedOrThrow, gatherer, tellSkipped } from './queue/gather.js';
+import { acceptedOrThrow, tellSkipped } from './queue/gather.js';
 import { allReady, insertInside, transactionOf } from './queue/inside.js';
 import { type JobMaker, jobMaker, lookUp, type TypeBook } from './queue/new-job.js';
 import { type Schedules, schedulesOn } from './queue/schedules.js';
+import { countedRefusals, sendingOn } from './queue/sending.js';
 import { healthOf, statsOf } from './queue/stats.js';
 import { watchOn } from './queue/watch.js';
 import { lookUpsOn } from './queue/look-up.js';
@@ -46,7 +51,8 @@ const afterGraceMs = 1_000;
 /** Several queues may share one store instance; closing a queue does not empty the store. */
 export async function open(where: string | StoreFactory, options: OpenOptions = {}): Promise<Queue> {
   const inMemory = typeof where === 'string' ? where.startsWith('memory:') : where?.engine === 'memory';
-  const { book, logger, namespace, codec, artifacts, cleanup, limits } = readOpenOptions(options, inMemory);
+  const { book, logger, namespace, codec, artifacts, cleanup, limits, observe } = readOpenOptions(options, inMemory);
+  const tracing = await loadObserving(observe);
   const system = createSystem(options.clock);
   const place = await openPlace(artifacts, where, system, namespace);
   const context = { system, namespace, maxStoredJobs: cleanup.maxStoredJobs, limits };
@@ -55,9 +61,10 @@ export async function open(where: string | StoreFactory, options: OpenOptions = 
   const store = codec ? codedStore(timed, codec, logger) : timed;
   const maker = jobMaker(book, system, logger);
   const schedules = schedulesOn({ store, system, logger, maker });
-  const lifecycle = lifecycleOn({ store, system, logger, cleanup, place }, () => schedules.tend());
+  const parts = { store, system, logger, cleanup, meters: meterSwitch() };
+  const lifecycle = lifecycleOn({ ...parts, place }, () => schedules.tend());
   lifecycle.sweeper.startPeriodicCleanup();
-  return createQueue({ store, system, logger, book, cleanup, maker, schedules, lifecycle });
+  return createQueue({ ...parts, book, maker, schedules, lifecycle, tracing, observe });
 }
 
 interface Parts {
@@ -69,18 +76,22 @@ interface Parts {
   readonly maker: JobMaker;
   readonly schedules: Schedules;
   readonly lifecycle: Lifecycle;
+  readonly meters: MeterSwitch;
+  readonly tracing: Tracing | null;
+  readonly observe: ObserveSettings;
 }
 
-function createQueue(parts: Parts): Queue {
-  const { store, system, logger, book, cleanup, maker, schedules, lifecycle } = parts;
+async function createQueue(parts: Parts): Promise<Queue> {
+  const { store, system, logger, book, cleanup, maker, schedules, lifecycle, meters, tracing } = parts;
   const { sweeper, freeing, finalizer, belongingsOf } = lifecycle;
-  const gather = gatherer(store, logger);
+  const { gather, inserts } = sendingOn(store, logger, tracing);
   const acts = actsOn(store, system, cleanup, freeing);
   const storedJob = lookUpsOn(store);
   const watch = watchOn(store, system, logger, async (id) => {
     const job = await storedJob(id);
     return job && toJob(job, cleanup);
   });
+  const observer = observerOn({ ...parts, sweeper, tell: watch.tell }, parts.observe);
   const workers = new Set<Worker>();
   const oneShots = new Set<Promise<OneShotReport>>();
   const closing = new AbortController();
@@ -112,7 +123,7 @@ function createQueue(parts: Parts): Queue {
   }
 
   async function enqueueInside(tx: SqlClient, made: NewJob | Promise<NewJob>): Promise<Enqueued> {
-    const [inserted] = await insertInside(store, tx, [made], { atomic: false });
+    const [inserted] = await insertInside(inserts, tx, [made], { atomic: false });
     return tellSkipped(acceptedOrThrow(inserted!), (await made).type, logger);
   }
 
@@ -132,7 +143,7 @@ function createQueue(parts: Parts): Queue {
     // Without an asynchronous schema the batch goes out in this very turn, so that the order of calls is kept.
     const inserted = await (tx === undefined
       ? gather.addAll(allReady(made) ?? (await Promise.all(made.map(async (job) => job))))
-      : insertInside(store, tx, made, { atomic: true }));
+      : insertInside(inserts, tx, made, { atomic: true }));
     inserted.forEach((each, index) => tellSkipped(each, typeName(jobs[index]!.type), logger));
     return inserted as readonly Enqueued[];
   }
@@ -161,7 +172,7 @@ function createQueue(parts: Parts): Queue {
     const runnable = runnableTypes(types, verb);
     for (const [name, details] of runnable) if (!book.closed || book.known.has(name)) book.known.set(name, details);
     const toView = (stored: StoredJob, input: unknown): Job => toJob(stored, cleanup, input);
-    const worker = new Worker({ store, system, logger, types: runnable, settings, belongingsOf, toJob: toView });
+    const worker = new Worker({ ...parts, types: runnable, settings, belongingsOf, toJob: toView });
     workers.add(worker);
     return worker;
   }
@@ -187,6 +198,7 @@ function createQueue(parts: Parts): Queue {
     draining = false;
     await untilEnd(Promise.allSettled(oneShots));
     await untilEnd(gather.settled());
+    await untilEnd(observer.stop());
     await untilEnd(watch.stop());
     await untilEnd(sweeper.stop());
     await untilEnd(lifecycle.close());
@@ -211,9 +223,10 @@ function createQueue(parts: Parts): Queue {
     return closed;
   }
 
+  await observer.start();
   return {
-    enqueue,
-    enqueueMany,
+    enqueue: countedRefusals(meters, enqueue),
+    enqueueMany: countedRefusals(meters, enqueueMany),
     work,
     runUntilIdle,
     get: whileOpen(acts.get),
@@ -259,6 +272,8 @@ function createQueue(parts: Parts): Queue {
       read: whileOpen(lifecycle.artifacts.read),
       remove: whileOpen(lifecycle.artifacts.remove),
     },
+    metrics: whileOpen(observer.metrics),
+    alerts: whileOpen(observer.alerts),
     close,
     [Symbol.asyncDispose]: async () => void (await close()),
   };

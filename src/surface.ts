@@ -11,6 +11,8 @@ import type { Audit } from './lifecycle/audit.js';
 import type { Explanation } from './lifecycle/explain.js';
 import type { Plan } from './lifecycle/plan.js';
 import type { SweepReport } from './lifecycle/report.js';
+import type { Alert } from './observe/alerts.js';
+import type { AlertOptions, TracingOptions } from './observe/options.js';
 import type { Act, Acted } from './queue/acts.js';
 import type { Filter, Which } from './queue/filter.js';
 import type { Schedule } from './queue/schedules.js';
@@ -44,6 +46,12 @@ export interface OpenOptions {
     | 'memory';
   /** Through it go input, result, error, log and progress on their way to the store, for example encrypted. */
   codec?: Codec;
+  /** Counts from the start (needs prom-client); without it counting begins with the first call of `metrics()`. */
+  metrics?: boolean;
+  /** Spans by OpenTelemetry (needs @opentelemetry/api), by its global provider or by the given one. */
+  tracing?: boolean | TracingOptions;
+  /** Looks at the rules of the alerts every 30 s, and tells who is named. Without it they are looked at by `alerts()`. */
+  alerts?: AlertOptions;
   namespace?: string;
   logger?: Logger;
   /** The store's clock; for tests (see fakeClock in lastout/testing). */
@@ -123,4 +131,8 @@ export interface Queue extends AsyncDisposable {
   hold(which: Which, reason: string, until?: Date): Promise<number>;
   release(which: Which): Promise<number>;
   readonly artifacts: Artifacts;
+  /** Prometheus text. */
+  metrics(): Promise<string>;
+  /** Looks now: what is pending, what fires, and what was cleared in the last 15 minutes. */
+  alerts(): Promise<readonly Alert[]>;
 }

@@ -9,7 +9,6 @@ const surface = readFileSync(join(root, 'spec', 'surface.d.ts'), 'utf8');
 
 const leases = 'leases on outside resources are not built yet';
 const subjects = 'ending and checking subjects is not built yet';
-const watching = 'metrics and alerts are not built yet';
 const http = 'the HTTP interface is not built yet';
 
 const notYet: NotYet = {
@@ -20,19 +19,16 @@ const notYet: NotYet = {
   'Queue.liftSubject': subjects,
   'Queue.lease': leases,
   'Queue.leases': leases,
-  'Queue.metrics': watching,
-  'Queue.alerts': watching,
   Certificate: subjects,
   Resource: leases,
   defineResource: leases,
   Lease: leases,
-  Alert: watching,
   HttpCode: http,
 };
 
 const wider: Wider = {
   Code: { way: 'adds', because: 'INVALID_TRANSACTION: a `tx` that is no open transaction on the store' },
-  OpenOptions: { way: 'takes', because: 'artifacts may also be { blobs }: a store of the caller’s own' },
+  OpenOptions: { way: 'takes', because: 'artifacts may also be { blobs }; metrics, tracing, alerts' },
   Plan: { way: 'gives', because: 'held says what stays only because of a hold' },
   Queue: { way: 'gives', because: 'logs(id) reads the lines that a handler wrote' },
   QueueStats: { way: 'gives', because: 'blockedBy, blockedUntil and full say what a limit does' },

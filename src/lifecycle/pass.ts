@@ -5,6 +5,7 @@
  */
 import { isUnknown } from '../core/deadlines.js';
 import type { Logger } from '../core/job.js';
+import type { Meters } from '../core/meters.js';
 import type { CleanupPolicy } from '../core/policy.js';
 import type { Store, Swept } from '../core/store.js';
 import { pause, type System } from '../core/system.js';
@@ -25,6 +26,7 @@ export interface PassParts {
   readonly logger: Logger;
   readonly cleanup: CleanupPolicy;
   readonly things: Things;
+  readonly meters: Meters;
   /** The name of this sweeper. */
   readonly by: string;
 }

@@ -8,6 +8,7 @@ import { defaults } from '../core/policy.js';
 import type { Store } from '../core/store.js';
 import { describeThrown } from '../core/thrown.js';
 import { capWarning, standingOf } from './cap.js';
+import { oldestLag } from './lag.js';
 import { passOnce, type PassParts, termMs } from './pass.js';
 import { readReport, type SweepReport } from './report.js';
 
@@ -19,6 +20,8 @@ export interface Sweeper {
   /** Tending and cleanup, once, to the end. Rejects where another process is at it for too long. */
   sweep(): Promise<SweepReport>;
   readonly lastSweepAt: Date | null;
+  /** Passes that broke off since the last one that came to its end. */
+  readonly failures: number;
   stop(): Promise<void>;
 }
 
@@ -32,7 +35,7 @@ const busyDelayMs = 1_000;
 
 /** `alsoTend` is what else goes by the rhythm of tending; it does not reject. */
 export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): Sweeper {
-  const { store, system, logger, cleanup } = parts;
+  const { store, system, logger, cleanup, meters } = parts;
   const warnOfCap = capWarning(system, logger);
   let passing: Promise<SweepReport | null> | null = null;
   let next: Promise<SweepReport | null> | null = null;
@@ -66,17 +69,30 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
 
   async function passOne(busy: 'wait' | 'leave', orphans: boolean): Promise<SweepReport | null> {
     try {
+      // A pass for the cap comes often and looks at no age.
+      const lag = meters.isOn && orphans ? await oldestLag(parts).catch(() => null) : null;
       const report = await passOnce(parts, { busy, orphans, failuresBefore: failures, signal: stopping.signal });
       await alsoTend();
       if (!report) return null;
+      if (meters.isOn) count(report, lag);
       failures = 0;
       lastSweepAt = report.at;
       await tell(report);
       return report;
     } catch (error) {
       failures += 1;
+      meters.add('cleanup_failures', 1);
       throw error;
     }
+  }
+
+  /** Passes that broke off are in the report too, and were counted when they did. */
+  function count(report: SweepReport, lag: (() => number) | null): void {
+    meters.add('cleanup_passes', 1);
+    for (const [kind, n] of Object.entries(report.removedBy)) if (n > 0) meters.add('cleanup_removed', n, { kind });
+    if (report.failures > failures) meters.add('cleanup_failures', report.failures - failures);
+    meters.took('cleanup', report.durationMs);
+    if (lag && (report.removedBy.age ?? 0) > 0) meters.took('cleanup_lag', lag());
   }
 
   async function tell({ removed }: SweepReport): Promise<void> {
@@ -177,6 +193,9 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
     sweep,
     get lastSweepAt() {
       return lastSweepAt;
+    },
+    get failures() {
+      return failures;
     },
     startPeriodicCleanup() {
       if (callOffCleanup || stopping.signal.aborted) return;

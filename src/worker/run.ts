@@ -10,6 +10,7 @@ import type { Belongings, BelongingsOf } from '../core/owned.js';
 import { backoffMs, defaults, functionBackoffMs, policyOf, type StoredPolicy } from '../core/policy.js';
 import type { Note, StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
+import type { Tracing } from '../core/tracing.js';
 import { describeReason, describeThrown } from '../core/thrown.js';
 import type { Claim } from './claims.js';
 import { contextOf } from './context.js';
@@ -24,6 +25,7 @@ export interface RunParts {
   readonly system: System;
   readonly details: TypeDetails;
   readonly belongingsOf: BelongingsOf;
+  readonly tracing: Tracing | null;
   /** Of the claims of this worker. */
   readonly owner: string;
   toJob(stored: StoredJob, input: unknown): Job;
@@ -43,6 +45,8 @@ export class Run {
   over = false;
   /** By the monotonic clock; null: it is not measured. */
   startedAt: number | null = null;
+  /** The same, for those who count; null: nobody does. */
+  measuredAt: number | null = null;
   #controller: AbortController | null = null;
   #stopReason: LastoutError | null = null;
   #callOffTimer: (() => void) | null = null;
@@ -72,7 +76,9 @@ export class Run {
     if (lost) throw lost;
     const { timeoutMs } = this.#policy;
     if (timeoutMs !== null) this.#startTimeLimit(timeoutMs);
-    return this.parts.details.run!(contextOf(this));
+    const { tracing, details } = this.parts;
+    if (tracing) return tracing.process(this.stored, () => details.run!(contextOf(this)));
+    return details.run!(contextOf(this));
   }
 
   get input(): unknown {

@@ -45,6 +45,11 @@ export const layers: Readonly<Record<string, Layer>> = {
     outside: ['node:*'],
     because: 'blobs know their owner by its id and meet the rest only through interfaces in core',
   },
+  observe: {
+    sees: ['core'],
+    outside: ['prom-client', '@opentelemetry/api'],
+    because: 'it looks at the store and is told what happens; nobody depends on being looked at',
+  },
   codec: { sees: ['core'], outside: [], because: 'it stands before any store and knows none' },
   'stores/local': { sees: ['core'], outside: [], because: 'what memory and SQLite share knows neither of them' },
   'stores/memory': {
@@ -93,12 +98,12 @@ export const layers: Readonly<Record<string, Layer>> = {
     because: 'it turns a URL into a store and does nothing else',
   },
   'open-options.ts': {
-    sees: ['core', 'queue', 'surface.ts'],
+    sees: ['core', 'queue', 'observe', 'surface.ts'],
     outside: [],
     because: 'it checks what open is given and opens nothing',
   },
   'surface.ts': {
-    sees: ['core', 'queue', 'queue/ticks.ts', 'worker', 'lifecycle'],
+    sees: ['core', 'queue', 'queue/ticks.ts', 'worker', 'lifecycle', 'observe'],
     outside: [],
     because: 'it gathers the public types of the parts and does nothing else',
   },
@@ -106,6 +111,11 @@ export const layers: Readonly<Record<string, Layer>> = {
     sees: ['core', 'artifacts', 'lifecycle', 'open-options.ts'],
     outside: [],
     because: 'it wires what ends things, as far as it needs nobody else',
+  },
+  'open-observe.ts': {
+    sees: ['core', 'lifecycle', 'observe'],
+    outside: [],
+    because: 'it wires metrics, tracing and alerts to what they look at',
   },
   'open.ts': { sees: 'all', outside: 'all', because: 'it wires everything' },
   'index.ts': { sees: 'all', outside: 'all', because: 'it names what is public' },
