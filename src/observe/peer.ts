@@ -3,9 +3,7 @@ import { LastoutError } from '../core/errors.js';
 
 export async function loadPeer<T>(name: string, forWhat: string, load: () => Promise<T>): Promise<T> {
   try {
-    const loaded = await load();
-    // Of a CommonJS module, not every loader finds the names.
-    return (loaded as { default?: T }).default ?? loaded;
+    return await load();
   } catch (cause) {
     const message = `${forWhat} needs the package ${name}, which cannot be loaded: run "npm install ${name}".`;
     throw new LastoutError('DRIVER_MISSING', message, { package: name }, cause);

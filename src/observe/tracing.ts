@@ -5,7 +5,7 @@
 import type * as OpenTelemetry from '@opentelemetry/api';
 import type { Attributes, Context, Link, Span, SpanContext, Tracer, TracerProvider } from '@opentelemetry/api';
 import { LastoutError } from '../core/errors.js';
-import { Verdict } from '../core/outcome.js';
+import { isOf, isVerdict } from '../core/outcome.js';
 import type { NewJob, StoredJob } from '../core/store.js';
 import { describeThrown } from '../core/thrown.js';
 import type { Tracing } from '../core/tracing.js';
@@ -75,28 +75,27 @@ function startProcess(api: Api, tracer: Tracer, stored: StoredJob, parent: Conte
 function inSpan<T>(api: Api, span: Span, parent: Context, run: () => T): T {
   const failed = (error: unknown): never => {
     const { message } = describeThrown(error);
-    span.setAttribute('error.type', error instanceof LastoutError ? error.code : nameOf(error));
-    span.recordException({ name: nameOf(error), message });
+    const name = isOf(error, Error) ? error.name : typeof error;
+    span.setAttribute('error.type', isOf(error, LastoutError) ? error.code : name);
+    span.recordException({ name, message });
     span.setStatus({ code: api.SpanStatusCode.ERROR, message });
     span.end();
     throw error;
   };
   const ended = <V>(value: V): V => {
-    if (value instanceof Verdict) span.setAttribute('lastout.job.outcome', value.outcome);
-    if (value instanceof Verdict && value.outcome === 'fail') span.setStatus({ code: api.SpanStatusCode.ERROR });
+    if (isVerdict(value)) {
+      span.setAttribute('lastout.job.outcome', value.outcome);
+      if (value.outcome === 'fail') span.setStatus({ code: api.SpanStatusCode.ERROR });
+    }
     span.end();
     return value;
   };
   try {
     const value = api.context.with(api.trace.setSpan(parent, span), run);
-    return value instanceof Promise ? (value.then(ended, failed) as T) : ended(value);
+    return isOf<Promise<unknown>>(value, Promise) ? (value.then(ended, failed) as T) : ended(value);
   } catch (error) {
     return failed(error);
   }
-}
-
-function nameOf(error: unknown): string {
-  return error instanceof Error ? error.name : typeof error;
 }
 
 interface Carried {

@@ -5,7 +5,7 @@ import { LastoutError } from '../core/errors.js';
 import type { Job, JobError, Progress } from '../core/job.js';
 import { toStoredText } from '../core/json.js';
 import { inputOf, unreadableInput } from '../core/job-view.js';
-import { Verdict } from '../core/outcome.js';
+import { isVerdict, type Verdict } from '../core/outcome.js';
 import type { Belongings, BelongingsOf } from '../core/owned.js';
 import { backoffMs, defaults, functionBackoffMs, policyOf, type StoredPolicy } from '../core/policy.js';
 import type { Note, StoredJob } from '../core/store.js';
@@ -184,15 +184,6 @@ export class Run {
 
 /** Most handlers return nothing. */
 const completed: Ending = { kind: 'complete', result: 'null' };
-
-/** A Proxy may refuse even to be asked. */
-function isVerdict(value: unknown): value is Verdict {
-  try {
-    return value instanceof Verdict;
-  } catch {
-    return false;
-  }
-}
 
 function misplaced({ outcome }: Verdict): string {
   return `The handler threw ${outcome}(…); return it instead`;
