@@ -171,7 +171,7 @@ export const rules = {
   },
   storeUnreachable: {
     severity: 'critical',
-    unit: 'looks in a row that failed',
+    unit: '1: no answer',
     above: 0,
     clear: 0,
     pendingMs: minute / 2,
