@@ -156,6 +156,7 @@ describe('a lease', () => {
       await lease.release();
       await clock.advance('20s');
       await expectCode('INVALID_FILTER', () => queue.leases.force(lease.id, ' '));
+      rooms.inventory.delete(lease.name);
       await queue.leases.force(lease.id, 'pulled down by hand');
       const [closed] = await found(queue, { state: 'ended' });
       expect(closed).toMatchObject({ id: lease.id, error: { code: 'CANCELLED', message: 'pulled down by hand' } });
