@@ -29,6 +29,7 @@ interface Parts {
   readonly logger: Logger;
   readonly cleanup: CleanupPolicy;
   readonly sweeper: Sweeper;
+  readonly leases: { readonly book: { readonly attention: Facts['leasesNeedingAttention'] } };
   readonly meters: MeterSwitch;
   /** Those who listen to events of this name. */
   tell(event: JobEvent): void;
@@ -61,11 +62,11 @@ export function observerOn(parts: Parts, settings: ObserveSettings): Observer {
   };
 }
 
-function factsOf({ store, sweeper }: Parts): Facts {
+function factsOf({ store, sweeper, leases }: Parts): Facts {
   return {
     passes: async (limit) => (await ledgerOn(store, null, limit)).items,
     brokenPasses: () => sweeper.failures,
-    leasesNeedingAttention: async () => nothingFound,
+    leasesNeedingAttention: leases.book.attention,
     orphans: async () => nothingFound,
   };
 }

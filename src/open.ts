@@ -19,6 +19,7 @@ import { planOn } from './lifecycle/plan.js';
 import { meterSwitch, type MeterSwitch } from './observe/meter-switch.js';
 import type { ObserveSettings } from './observe/options.js';
 import { type Lifecycle, lifecycleOn, openPlace } from './open-lifecycle.js';
+import { type OpenLeases, openLeases } from './open-leases.js';
 import { loadObserving, observerOn } from './open-observe.js';
 import { readCleanup, readOpenOptions } from './open-options.js';
 import { openStore, type StoreFactory } from './open-store.js';
@@ -51,7 +52,10 @@ const afterGraceMs = 1_000;
 /** Several queues may share one store instance; closing a queue does not empty the store. */
 export async function open(where: string | StoreFactory, options: OpenOptions = {}): Promise<Queue> {
   const inMemory = typeof where === 'string' ? where.startsWith('memory:') : where?.engine === 'memory';
-  const { book, logger, namespace, codec, artifacts, cleanup, limits, observe } = readOpenOptions(options, inMemory);
+  const { book, logger, namespace, codec, artifacts, resources, cleanup, limits, observe } = readOpenOptions(
+    options,
+    inMemory,
+  );
   const tracing = await loadObserving(observe);
   const system = createSystem(options.clock);
   const place = await openPlace(artifacts, where, system, namespace);
@@ -62,9 +66,10 @@ export async function open(where: string | StoreFactory, options: OpenOptions = 
   const maker = jobMaker(book, system, logger);
   const schedules = schedulesOn({ store, system, logger, maker });
   const parts = { store, system, logger, cleanup, meters: meterSwitch() };
-  const lifecycle = lifecycleOn({ ...parts, place }, () => schedules.tend());
+  const leases = openLeases({ ...parts, namespace }, resources);
+  const lifecycle = lifecycleOn({ ...parts, place, leases }, () => schedules.tend());
   lifecycle.sweeper.startPeriodicCleanup();
-  return createQueue({ ...parts, book, maker, schedules, lifecycle, tracing, observe });
+  return createQueue({ ...parts, book, maker, schedules, lifecycle, leases, tracing, observe });
 }
 
 interface Parts {
@@ -76,13 +81,15 @@ interface Parts {
   readonly maker: JobMaker;
   readonly schedules: Schedules;
   readonly lifecycle: Lifecycle;
+  readonly leases: OpenLeases;
   readonly meters: MeterSwitch;
   readonly tracing: Tracing | null;
   readonly observe: ObserveSettings;
 }
 
 async function createQueue(parts: Parts): Promise<Queue> {
-  const { store, system, logger, book, cleanup, maker, schedules, lifecycle, meters, tracing } = parts;
+  const { store, system, logger, book, cleanup, maker, schedules, lifecycle, leases, meters, tracing } = parts;
+  const { boundLeasesOf } = leases;
   const { sweeper, freeing, finalizer, belongingsOf } = lifecycle;
   const { gather, inserts } = sendingOn(store, logger, tracing);
   const acts = actsOn(store, system, cleanup, freeing);
@@ -172,7 +179,8 @@ async function createQueue(parts: Parts): Promise<Queue> {
     const runnable = runnableTypes(types, verb);
     for (const [name, details] of runnable) if (!book.closed || book.known.has(name)) book.known.set(name, details);
     const toView = (stored: StoredJob, input: unknown): Job => toJob(stored, cleanup, input);
-    const worker = new Worker({ ...parts, types: runnable, settings, belongingsOf, toJob: toView });
+    const owned = { belongingsOf, boundLeasesOf };
+    const worker = new Worker({ ...parts, types: runnable, settings, ...owned, toJob: toView });
     workers.add(worker);
     return worker;
   }
@@ -197,6 +205,7 @@ async function createQueue(parts: Parts): Promise<Queue> {
     const reports = await Promise.all([...workers].map((worker) => worker.stop(graceMs)));
     draining = false;
     await untilEnd(Promise.allSettled(oneShots));
+    await untilEnd(leases.stop());
     await untilEnd(gather.settled());
     await untilEnd(observer.stop());
     await untilEnd(watch.stop());
@@ -236,7 +245,10 @@ async function createQueue(parts: Parts): Promise<Queue> {
     retry: whileOpen(async (...args) => acts.retry(...args)),
     remove: whileOpen(async (...args) => acts.remove(...args)),
     reschedule: whileOpen(async (...args) => acts.reschedule(...args)),
-    stats: whileOpen(async () => statsOf(await store.tally(cleanup))),
+    stats: whileOpen(async () => {
+      const tally = await store.tally(cleanup);
+      return statsOf(tally, (await leases.book.attention(tally)).count);
+    }),
     health: async () =>
       healthOf(store, { closed: closed !== null, workers: [...workers], lastSweepAt: sweeper.lastSweepAt }),
     pause: whileOpen(async (queue?: string) => store.pause(queueName(queue), true)),
@@ -265,13 +277,16 @@ async function createQueue(parts: Parts): Promise<Queue> {
     }),
     hold: whileOpen(async (...args) => acts.hold(...args)),
     release: whileOpen(async (...args) => acts.release(...args)),
-    artifacts: {
-      get: whileOpen(lifecycle.artifacts.get),
-      list: whileOpen(lifecycle.artifacts.list),
-      byLink: whileOpen(lifecycle.artifacts.byLink),
-      read: whileOpen(lifecycle.artifacts.read),
-      remove: whileOpen(lifecycle.artifacts.remove),
+    async lease(resource, spec, options) {
+      checkOpen();
+      return system.hold(leases.lease(resource, spec, options));
     },
+    leases: {
+      find: whileOpen(leases.book.find),
+      retry: whileOpen(leases.book.retry),
+      force: whileOpen(leases.book.force),
+    },
+    artifacts: eachOf(lifecycle.artifacts, whileOpen),
     metrics: whileOpen(observer.metrics),
     alerts: whileOpen(observer.alerts),
     close,
@@ -297,6 +312,11 @@ async function createQueue(parts: Parts): Promise<Queue> {
     }
     return runnable;
   }
+}
+
+/** The same calls, each with something around it. */
+function eachOf<T extends object>(calls: T, around: (call: () => Promise<unknown>) => unknown): T {
+  return Object.fromEntries(Object.entries(calls).map(([name, call]) => [name, around(call as never)])) as T;
 }
 
 function closedError(): LastoutError {

@@ -1,38 +1,10 @@
 // Alerts: each rule fires and clears, what comes between is held, and who is to be told is told.
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type Alert, type AlertOptions, defineJob, memoryStore, open } from '../src/index.js';
-import { alertsOn } from '../src/observe/alerts.js';
-import { readObserveOptions } from '../src/observe/options.js';
 import { ruleNames, rules } from '../src/observe/rules.js';
-import { lookoutOn } from '../src/observe/sight.js';
-import { createSystem } from '../src/system.js';
-import { cleanupOf } from '../src/testing/store-cases/bench.js';
 import { fakeClock } from '../src/testing/index.js';
-import { cases, endWorld, type World, worldOn } from './alerts/cases.js';
+import { cases, endWorld, worldOn } from './alerts/cases.js';
 import { closeUnder, eachStore, expectCode, gate, recordingLogger } from './support.js';
-
-/** What the queue says; of what other parts would have to say, what the test says for them. */
-function alertsIn({ queue, store, clock, facts }: World): () => Promise<readonly Alert[]> {
-  const system = createSystem(clock);
-  const leases = async () => ({ count: facts.leases, sample: ['lease-1', 'lease-2'].slice(0, facts.leases) });
-  const lookout = lookoutOn({
-    store,
-    system,
-    cleanup: cleanupOf({}),
-    facts: {
-      passes: async () => [],
-      brokenPasses: () => 0,
-      leasesNeedingAttention: leases,
-      orphans: async () => ({ count: 0, sample: [] }),
-    },
-  });
-  const { logger } = recordingLogger();
-  const told = alertsOn({ system, logger, lookout, notifiers: [] }, readObserveOptions({}).alerts);
-  return async () => {
-    const others = (await told.now()).filter(({ rule }) => rule === 'leasesNeedAttention');
-    return [...others, ...(await queue.alerts())];
-  };
-}
 
 describe('alerts: each rule of the table', () => {
   eachStore((on) => {
@@ -42,8 +14,8 @@ describe('alerts: each rule of the table', () => {
       const clock = fakeClock();
       const world = await worldOn(on.factory(), clock, trial.options);
       onTestFinished(() => endWorld(world));
-      const alerts = alertsIn(world);
-      const seen = async (): Promise<Alert | undefined> => (await alerts()).find(({ id }) => id === trial.id);
+      const seen = async (): Promise<Alert | undefined> =>
+        (await world.queue.alerts()).find(({ id }) => id === trial.id);
       expect(await seen()).toBeUndefined();
 
       await trial.make(world);

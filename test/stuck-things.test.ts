@@ -15,7 +15,8 @@ function withoutPlace(store: Store, clock: HandClock) {
   const { system } = contextFor(clock);
   const cleanup = cleanupOf({ jobRetentionMs: day });
   const { logger } = recordingLogger();
-  return lifecycleOn({ store, system, logger, cleanup, place: null, meters: noMeters }, async () => undefined);
+  const leases = { knows: () => false, end: async () => undefined };
+  return lifecycleOn({ store, system, logger, cleanup, place: null, leases, meters: noMeters }, async () => undefined);
 }
 
 async function putsThree(queue: Queue): Promise<string> {

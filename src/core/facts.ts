@@ -1,4 +1,6 @@
 /** What alerts and metrics ask of the other parts: how many, and some of their ids. */
+import type { Tally } from './store.js';
+
 export interface Found {
   readonly count: number;
   /** A few ids. */
@@ -20,7 +22,7 @@ export interface Facts {
   /** Passes of this process that broke off since its last entry. */
   brokenPasses(): number;
   /** Leases whose resource could not be destroyed. */
-  leasesNeedingAttention(): Promise<Found>;
+  leasesNeedingAttention(tally: Tally): Promise<Found>;
   /** Subjects that were confirmed absent and still have pending jobs. */
   orphans(): Promise<Found>;
 }

@@ -5,7 +5,7 @@
 import type * as Prometheus from 'prom-client';
 import { systemQueue } from '../core/names.js';
 import type { MeterLabels, MeterName, Meters, TimerName } from '../core/meters.js';
-import type { QueueTally } from '../core/store.js';
+import type { Card, QueueTally } from '../core/store.js';
 import type { System } from '../core/system.js';
 import type { Alert } from './alerts.js';
 import type { MeterSwitch } from './meter-switch.js';
@@ -177,13 +177,18 @@ function showStanding(shown: Shown, { queues, overdue, workers, passes, leases, 
   const ofUsers = queues.filter(({ queue }) => queue !== systemQueue);
   ofUsers.forEach((queue, index) => showQueue(shown, queue, index < labelSetsMax));
   const stalled = queues.reduce((sum, queue) => sum + queue.stalled, 0);
-  shown.workers.set(workers.length);
+  shown.workers.set(workers.filter(({ card }) => !isOurs(card)).length);
   shown.overdue.set(overdue);
   shown.orphans.set(orphans.count);
   shown.leases.set(leases.count);
   shown.leftBehind.set(orphans.count + stalled + overdue + leases.count);
   if (passes[0]) shown.lastCleanup.set(passes[0].at.getTime() / 1_000);
   else shown.lastCleanup.remove();
+}
+
+/** A worker that ends leases is the library's own. */
+function isOurs({ queues }: Card): boolean {
+  return queues !== null && queues.every((queue) => queue === systemQueue);
 }
 
 /** The counts of queues that have no label of their own are added up. */

@@ -83,10 +83,11 @@ const nothingSeen: Standing = {
 };
 
 export async function standingOf({ store, cleanup, facts }: SightParts): Promise<Standing> {
-  const { queues, overdue } = await store.tally(cleanup);
+  const tally = await store.tally(cleanup);
+  const { queues, overdue } = tally;
   const workers = await store.read({ log: 'workers' });
   const passes = await facts.passes(passesMax);
-  const leases = await facts.leasesNeedingAttention();
+  const leases = await facts.leasesNeedingAttention(tally);
   const orphans = await facts.orphans();
   return { queues, overdue, workers, passes, leases, orphans };
 }

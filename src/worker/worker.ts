@@ -7,7 +7,7 @@ import { isUnknown } from '../core/deadlines.js';
 import type { TypeDetails } from '../core/definition.js';
 import type { Job, Logger } from '../core/job.js';
 import type { Meters } from '../core/meters.js';
-import type { BelongingsOf } from '../core/owned.js';
+import type { BelongingsOf, BoundLeasesOf } from '../core/owned.js';
 import type { Claimed, ClaimRequest, Hint, SettleAnswer, Settlement, Store, StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { thisTurn } from '../core/this-turn.js';
@@ -37,6 +37,7 @@ export interface WorkerParts {
   readonly types: ReadonlyMap<string, TypeDetails>;
   readonly settings: WorkerSettings;
   readonly belongingsOf: BelongingsOf;
+  readonly boundLeasesOf: BoundLeasesOf;
   readonly meters: Meters;
   /** Null: no spans are made. */
   readonly tracing: Tracing | null;

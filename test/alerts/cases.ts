@@ -1,7 +1,7 @@
 // Of each rule, how its trouble is made and mended: alerts.test.ts goes through the table of rules and asks for one each.
 import { expect } from 'vitest';
 import type { Store, StoreFactory } from '../../src/core/store.js';
-import { defineJob, fail, type JobType, open, type OpenOptions, type Queue } from '../../src/index.js';
+import { defineJob, defineResource, fail, type JobType, open, type OpenOptions, type Queue } from '../../src/index.js';
 import type { RuleName } from '../../src/observe/rules.js';
 import { createSystem } from '../../src/system.js';
 import { cleanupOf } from '../../src/testing/store-cases/bench.js';
@@ -14,9 +14,7 @@ export interface World {
   /** The store itself, past what is made to fail. */
   readonly store: Store;
   /** What fails of the queue's store while it is set. */
-  readonly failing: { tally: boolean; cleanup: boolean; tending: boolean };
-  /** What other parts would say. */
-  readonly facts: { leases: number };
+  readonly failing: { tally: boolean; cleanup: boolean; tending: boolean; destroy: boolean };
 }
 
 export interface Case {
@@ -92,9 +90,25 @@ export const cases: { readonly [rule in RuleName]: Case } = {
   },
   leasesNeedAttention: {
     id: 'leasesNeedAttention',
-    make: async ({ facts }) => void (facts.leases = 2),
-    mend: async ({ facts }) => void (facts.leases = 0),
-    says: /^2 leases need attention/,
+    async make({ queue, clock, failing }) {
+      failing.destroy = true;
+      const box = defineResource<null>('box', {
+        create: async () => null,
+        async destroy() {
+          if (failing.destroy) throw new Error('the engine is away');
+        },
+        list: async () => [],
+      });
+      await queue.lease(box, null, { ttl: '1s' });
+      await clock.advance('1m');
+    },
+    async mend({ queue, clock, failing }) {
+      failing.destroy = false;
+      const { items } = await queue.leases.find({ state: 'needs_attention' });
+      await queue.leases.retry(items[0]!.id);
+      await clock.advance('1s');
+    },
+    says: /^1 leases need attention/,
     ids: true,
   },
   noWorkers: {
@@ -162,8 +176,7 @@ export const cases: { readonly [rule in RuleName]: Case } = {
 
 /** A queue on this store, and the way past it. */
 export async function worldOn(factory: StoreFactory, clock: FakeClock, options: OpenOptions = {}): Promise<World> {
-  const failing = { tally: false, cleanup: false, tending: false };
-  const facts = { leases: 0 };
+  const failing = { tally: false, cleanup: false, tending: false, destroy: false };
   const taps = tapped(factory, (store) => ({
     async tally(cleanup) {
       if (failing.tally) throw new Error('disk full');
@@ -181,7 +194,7 @@ export async function worldOn(factory: StoreFactory, clock: FakeClock, options: 
   const context = { system: createSystem(clock), namespace: 'lastout', maxStoredJobs: Number.POSITIVE_INFINITY };
   const store = await factory.open(context);
   await clock.settle();
-  return { queue, clock, store, failing, facts };
+  return { queue, clock, store, failing };
 }
 
 export async function endWorld({ queue, clock, store }: World): Promise<void> {

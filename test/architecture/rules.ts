@@ -50,6 +50,16 @@ export const layers: Readonly<Record<string, Layer>> = {
     outside: ['prom-client', '@opentelemetry/api'],
     because: 'it looks at the store and is told what happens; nobody depends on being looked at',
   },
+  leases: {
+    sees: ['core'],
+    outside: [],
+    because: 'leases are jobs like others and meet those who run and remove them only through interfaces in core',
+  },
+  'resources/process.ts': {
+    sees: ['core', 'system.ts'],
+    outside: ['node:*'],
+    because: 'a resource is defined as a user would define it, and is used without a queue that would bring the system',
+  },
   codec: { sees: ['core'], outside: [], because: 'it stands before any store and knows none' },
   'stores/local': { sees: ['core'], outside: [], because: 'what memory and SQLite share knows neither of them' },
   'stores/memory': {
@@ -116,6 +126,11 @@ export const layers: Readonly<Record<string, Layer>> = {
     sees: ['core', 'lifecycle', 'observe'],
     outside: [],
     because: 'it wires metrics, tracing and alerts to what they look at',
+  },
+  'open-leases.ts': {
+    sees: ['core', 'leases', 'worker'],
+    outside: [],
+    because: 'it gives leases the workers that end them, and does nothing else',
   },
   'open.ts': { sees: 'all', outside: 'all', because: 'it wires everything' },
   'index.ts': { sees: 'all', outside: 'all', because: 'it names what is public' },
