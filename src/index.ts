@@ -37,7 +37,9 @@ export {
 export type { Json } from './core/json.js';
 export { cancel, fail, type Outcome, snooze } from './core/outcome.js';
 export type { SlotOptions, Slots } from './core/slots.js';
+export type { Certificate, Presence, SubjectRule } from './core/subject.js';
 export type { Audit } from './lifecycle/audit.js';
+export type { EndSubjectOptions } from './lifecycle/end-subject.js';
 export type { Explanation } from './lifecycle/explain.js';
 export type { Plan } from './lifecycle/plan.js';
 export type { SweepReport } from './lifecycle/report.js';

@@ -161,7 +161,9 @@ function createQueue(parts: Parts): Queue {
     const runnable = runnableTypes(types, verb);
     for (const [name, details] of runnable) if (!book.closed || book.known.has(name)) book.known.set(name, details);
     const toView = (stored: StoredJob, input: unknown): Job => toJob(stored, cleanup, input);
-    const worker = new Worker({ store, system, logger, types: runnable, settings, belongingsOf, toJob: toView });
+    const { askSubject } = lifecycle;
+    const parts = { store, system, logger, types: runnable, settings, belongingsOf, askSubject, toJob: toView };
+    const worker = new Worker(parts);
     workers.add(worker);
     return worker;
   }
@@ -223,7 +225,7 @@ function createQueue(parts: Parts): Queue {
     retry: whileOpen(async (...args) => acts.retry(...args)),
     remove: whileOpen(async (...args) => acts.remove(...args)),
     reschedule: whileOpen(async (...args) => acts.reschedule(...args)),
-    stats: whileOpen(async () => statsOf(await store.tally(cleanup))),
+    stats: whileOpen(async () => statsOf(await store.tally(cleanup), await lifecycle.orphansLeft())),
     health: async () =>
       healthOf(store, { closed: closed !== null, workers: [...workers], lastSweepAt: sweeper.lastSweepAt }),
     pause: whileOpen(async (queue?: string) => store.pause(queueName(queue), true)),
@@ -252,6 +254,12 @@ function createQueue(parts: Parts): Queue {
     }),
     hold: whileOpen(async (...args) => acts.hold(...args)),
     release: whileOpen(async (...args) => acts.release(...args)),
+    defineSubject(kind, rule) {
+      checkOpen();
+      lifecycle.defineSubject(kind, rule);
+    },
+    endSubject: whileOpen(lifecycle.endSubject),
+    liftSubject: whileOpen(lifecycle.liftSubject),
     artifacts: {
       get: whileOpen(lifecycle.artifacts.get),
       list: whileOpen(lifecycle.artifacts.list),

@@ -7,7 +7,9 @@ import type { JobType } from './core/definition.js';
 import type { Duration } from './core/duration.js';
 import type { FinishedState, Job, JobEvent, JobOptions, Logger, Page } from './core/job.js';
 import type { QueueOptions } from './core/limits.js';
+import type { Certificate, SubjectRule } from './core/subject.js';
 import type { Audit } from './lifecycle/audit.js';
+import type { EndSubjectOptions } from './lifecycle/end-subject.js';
 import type { Explanation } from './lifecycle/explain.js';
 import type { Plan } from './lifecycle/plan.js';
 import type { SweepReport } from './lifecycle/report.js';
@@ -122,5 +124,14 @@ export interface Queue extends AsyncDisposable {
   /** No removal until then, or until it is released; answers how many jobs are held. */
   hold(which: Which, reason: string, until?: Date): Promise<number>;
   release(which: Which): Promise<number>;
+  /**
+   * How to find out whether subjects of a kind exist. Every process that checks them defines it when it starts; from then on their
+   * pending jobs are looked through, by one process at a time, and those whose subject is gone are cancelled as orphans.
+   */
+  defineSubject(kind: string, rule: SubjectRule): void;
+  /** Cancels its pending jobs, asks running ones to stop, releases its leases, and takes nothing of it in for a while. */
+  endSubject(subject: string, reason: string, options?: EndSubjectOptions): Promise<Certificate>;
+  /** Takes jobs of it in again. False: it was not fenced. */
+  liftSubject(subject: string): Promise<boolean>;
   readonly artifacts: Artifacts;
 }

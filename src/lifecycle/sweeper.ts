@@ -18,6 +18,8 @@ export interface Sweeper {
   stopPeriodicCleanup(): Promise<void>;
   /** Tending and cleanup, once, to the end. Rejects where another process is at it for too long. */
   sweep(): Promise<SweepReport>;
+  /** Something was done that belongs into the ledger: a pass soon, where the cleanup goes by itself. */
+  noteSoon(): void;
   readonly lastSweepAt: Date | null;
   stop(): Promise<void>;
 }
@@ -27,6 +29,8 @@ const partLimit = 500;
 const capDelayMs = 20;
 /** The next pass will hardly do better than the one that found nothing to remove. */
 const stuckDelayMs = 60_000;
+/** Sweeps for orphans of several kinds come together. */
+const noteDelayMs = 100;
 /** Whoever was at it may have looked before the cap was exceeded, or die. */
 const busyDelayMs = 1_000;
 
@@ -42,6 +46,7 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
   let callOffCleanup: (() => void) | null = null;
   let callOffCap: (() => void) | null = null;
   let callOffAgain: (() => void) | null = null;
+  let callOffNote: (() => void) | null = null;
   /** All above the cap that has finished is held, or what it owns cannot be ended. */
   let isStuck = false;
   let lastSweepAt: Date | null = null;
@@ -150,6 +155,15 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
     if (!(await pass('leave', false))) lookAtCap(busyDelayMs);
   }
 
+  /** One pass for many notes. Where another process is at it, the next pass of this one has them. */
+  function noteSoon(): void {
+    if (!callOffCleanup || callOffNote) return;
+    callOffNote = system.timer(noteDelayMs, () => {
+      callOffNote = null;
+      void quietly(() => pass('leave', false));
+    });
+  }
+
   /** To the end: a crash of many workers comes back in one go. */
   async function tend(): Promise<void> {
     for (let more = true; more && !stopping.signal.aborted; ) {
@@ -175,6 +189,7 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
   tendLater();
   return {
     sweep,
+    noteSoon,
     get lastSweepAt() {
       return lastSweepAt;
     },
@@ -184,8 +199,8 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
       void quietly(cleanUp);
     },
     async stopPeriodicCleanup() {
-      for (const callOff of [callOffCleanup, callOffCap, callOffAgain]) callOff?.();
-      callOffCleanup = callOffCap = callOffAgain = null;
+      for (const callOff of [callOffCleanup, callOffCap, callOffAgain, callOffNote]) callOff?.();
+      callOffCleanup = callOffCap = callOffAgain = callOffNote = null;
       await passing?.catch(() => undefined);
     },
     async stop() {

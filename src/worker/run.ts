@@ -9,6 +9,7 @@ import { Verdict } from '../core/outcome.js';
 import type { Belongings, BelongingsOf } from '../core/owned.js';
 import { backoffMs, defaults, functionBackoffMs, policyOf, type StoredPolicy } from '../core/policy.js';
 import type { Note, StoredJob } from '../core/store.js';
+import type { AskSubject } from '../core/subject.js';
 import type { System } from '../core/system.js';
 import { describeReason, describeThrown } from '../core/thrown.js';
 import type { Claim } from './claims.js';
@@ -24,6 +25,7 @@ export interface RunParts {
   readonly system: System;
   readonly details: TypeDetails;
   readonly belongingsOf: BelongingsOf;
+  readonly askSubject: AskSubject;
   /** Of the claims of this worker. */
   readonly owner: string;
   toJob(stored: StoredJob, input: unknown): Job;
@@ -72,7 +74,22 @@ export class Run {
     if (lost) throw lost;
     const { timeoutMs } = this.#policy;
     if (timeoutMs !== null) this.#startTimeLimit(timeoutMs);
+    return this.parts.details.checkSubject ? this.#callIfPresent() : this.#begin();
+  }
+
+  #begin(): unknown {
     return this.parts.details.run!(contextOf(this));
+  }
+
+  /** A job whose subject is known to be gone ends without having begun; who does not know lets it run. */
+  async #callIfPresent(): Promise<unknown> {
+    const { subject } = this.stored;
+    // A job from before its type asked for one.
+    if (subject === null) return this.#begin();
+    const presence = await this.parts.askSubject(subject, this.signal);
+    this.signal.throwIfAborted();
+    if (presence !== 'absent') return this.#begin();
+    return new Verdict('cancel', { error: { code: 'ORPHANED', message: `The subject ${subject} is gone` } });
   }
 
   get input(): unknown {

@@ -19,14 +19,14 @@ export class Slots {
   readonly #partsOf = new Map<string, RunParts>();
 
   constructor(private readonly worker: Worker) {
-    const { system, toJob, types, settings, belongingsOf } = worker.parts;
+    const { system, toJob, types, settings, belongingsOf, askSubject } = worker.parts;
     const owner = worker.id;
     this.notebook = createNotebook(worker);
     this.#meter = aheadMeter(settings.concurrency);
     const note: RunParts['note'] = (run, entry) => this.notebook.write(run, entry);
     const overdue: RunParts['overdue'] = (run) => this.#overdue(run);
     for (const [name, details] of types)
-      this.#partsOf.set(name, { system, toJob, details, belongingsOf, owner, note, overdue });
+      this.#partsOf.set(name, { system, toJob, details, belongingsOf, askSubject, owner, note, overdue });
   }
 
   /** How many jobs wait for a slot, and how many may. */

@@ -8,6 +8,7 @@ import type { TypeDetails } from '../core/definition.js';
 import type { Job, Logger } from '../core/job.js';
 import type { BelongingsOf } from '../core/owned.js';
 import type { Claimed, ClaimRequest, Hint, SettleAnswer, Settlement, Store, StoredJob } from '../core/store.js';
+import type { AskSubject } from '../core/subject.js';
 import type { System } from '../core/system.js';
 import { thisTurn } from '../core/this-turn.js';
 import { aheadWaitMaxMs } from './ahead.js';
@@ -34,6 +35,7 @@ export interface WorkerParts {
   readonly types: ReadonlyMap<string, TypeDetails>;
   readonly settings: WorkerSettings;
   readonly belongingsOf: BelongingsOf;
+  readonly askSubject: AskSubject;
   toJob(stored: StoredJob, input: unknown): Job;
 }
 
