@@ -45,7 +45,9 @@ export {
   type ResourceSteps,
 } from './core/resource.js';
 export type { SlotOptions, Slots } from './core/slots.js';
+export type { Certificate, Presence, SubjectRule } from './core/subject.js';
 export type { Audit } from './lifecycle/audit.js';
+export type { EndSubjectOptions } from './lifecycle/end-subject.js';
 export type { Explanation } from './lifecycle/explain.js';
 export type { Plan } from './lifecycle/plan.js';
 export type { SweepReport } from './lifecycle/report.js';

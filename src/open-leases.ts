@@ -4,6 +4,7 @@ import { systemQueue } from './core/names.js';
 import type { Resource } from './core/resource.js';
 import { defaults } from './core/policy.js';
 import type { StoredJob } from './core/store.js';
+import type { AskSubject } from './core/subject.js';
 import { type Leasing, leasingOn } from './leases/index.js';
 import type { LeaseParts } from './leases/parts.js';
 import type { BelongingsOf } from './core/owned.js';
@@ -33,6 +34,9 @@ const belongingsOf: BelongingsOf = () => {
   throw new Error('A worker of the library owns nothing');
 };
 
+/** Nor has it subjects. */
+const askSubject: AskSubject = async () => 'unknown';
+
 export interface OpenLeases extends Omit<Leasing, 'stop'> {
   /** What is being ended is called off and handed back: the next process goes on with it. */
   stop(): Promise<void>;
@@ -51,7 +55,7 @@ export function openLeases(
     const { boundLeasesOf } = leasing;
     workers.push(
       new Worker({
-        ...{ store, system, logger, types: named, settings, belongingsOf, boundLeasesOf, meters },
+        ...{ store, system, logger, types: named, settings, belongingsOf, boundLeasesOf, askSubject, meters },
         tracing: null,
         toJob: toView,
       }),

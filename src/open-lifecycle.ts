@@ -13,8 +13,12 @@ import type { Meters } from './core/meters.js';
 import type { BelongingsOf, Finalizer, Freeing } from './core/owned.js';
 import type { CleanupPolicy } from './core/policy.js';
 import type { Store, StoredJob } from './core/store.js';
+import type { AskSubject, Certificate, SubjectRule } from './core/subject.js';
 import type { System } from './core/system.js';
+import { endSubjectOn, type EndSubjectOptions } from './lifecycle/end-subject.js';
 import { freeingOn } from './lifecycle/freeing.js';
+import { createOrphanSweeper } from './lifecycle/orphan-sweeper.js';
+import { presencesOn } from './lifecycle/presence.js';
 import { createSweeper, type Sweeper } from './lifecycle/sweeper.js';
 import { thingsOn } from './lifecycle/things.js';
 import type { ArtifactSettings } from './open-options.js';
@@ -25,6 +29,14 @@ export interface Lifecycle {
   readonly freeing: Freeing;
   readonly finalizer: Finalizer;
   readonly sweeper: Sweeper;
+  readonly endSubject: (subject: string, reason: string, options?: EndSubjectOptions) => Promise<Certificate>;
+  readonly liftSubject: (subject: string) => Promise<boolean>;
+  readonly defineSubject: (kind: string, rule: SubjectRule) => void;
+  readonly askSubject: AskSubject;
+  /** Confirmed orphans that are still there. */
+  readonly orphansLeft: () => Promise<number>;
+  /** Kinds of subjects whose last sweep for orphans failed. */
+  readonly failingSweeps: ReadonlySet<string>;
   /** After the sweeper has stopped. */
   close(): Promise<void>;
 }
@@ -48,17 +60,31 @@ interface Parts {
 }
 
 export function lifecycleOn(parts: Parts, alsoTend: () => Promise<void>): Lifecycle {
-  const { store, system, place, leases } = parts;
+  const { store, system, logger, place, leases, meters } = parts;
   const finalizer = withLeases(finalizerOf(place, system), leases);
   const freeing = freeingOn(store, system, finalizer);
   const things = thingsOn({ ...parts, finalizer, freeing });
+  const presences = presencesOn(system, logger);
+  const orphans = createOrphanSweeper({ store, system, logger, meters, presences }, () => sweeper.noteSoon());
+  const sweeper = createSweeper({ ...parts, things, orphans, by: system.id() }, async () => {
+    await orphans.tend();
+    await alsoTend();
+  });
   return {
     artifacts: artifactsOn(parts, freeing),
     belongingsOf: belongingsOn(parts, freeing),
     freeing,
     finalizer,
-    sweeper: createSweeper({ ...parts, things, by: system.id() }, alsoTend),
-    close: async () => place?.temp.close(),
+    sweeper,
+    ...endSubjectOn(store, freeing),
+    defineSubject: (kind, rule) => orphans.add(presences.define(kind, rule)),
+    askSubject: presences.ask,
+    orphansLeft: () => orphans.left(),
+    failingSweeps: orphans.failing,
+    async close() {
+      await orphans.stop();
+      await place?.temp.close();
+    },
   };
 }
 

@@ -1,18 +1,18 @@
 /** Wires metrics, tracing and alerts to what they look at. */
-import { type Facts, nothingFound } from './core/facts.js';
+import type { Facts } from './core/facts.js';
 import type { JobEvent, Logger } from './core/job.js';
 import type { CleanupPolicy } from './core/policy.js';
 import type { Store } from './core/store.js';
 import type { System } from './core/system.js';
 import type { Tracing } from './core/tracing.js';
 import { ledgerOn } from './lifecycle/ledger.js';
-import type { Sweeper } from './lifecycle/sweeper.js';
 import { type Alert, alertsOn } from './observe/alerts.js';
 import type { MeterSwitch } from './observe/meter-switch.js';
 import { loadPrometheus, metricsOn } from './observe/metrics.js';
 import { functionNotifier, logNotifier, type Notifier, webhookNotifier } from './observe/notifiers.js';
 import type { ObserveSettings, ReadNotify } from './observe/options.js';
 import { tracingOn } from './observe/tracing.js';
+import type { Lifecycle } from './open-lifecycle.js';
 import { lookoutOn, standingOf } from './observe/sight.js';
 
 export interface Observer {
@@ -28,7 +28,7 @@ interface Parts {
   readonly system: System;
   readonly logger: Logger;
   readonly cleanup: CleanupPolicy;
-  readonly sweeper: Sweeper;
+  readonly lifecycle: Pick<Lifecycle, 'sweeper' | 'orphansLeft' | 'failingSweeps'>;
   readonly leases: { readonly book: { readonly attention: Facts['leasesNeedingAttention'] } };
   readonly meters: MeterSwitch;
   /** Those who listen to events of this name. */
@@ -62,12 +62,13 @@ export function observerOn(parts: Parts, settings: ObserveSettings): Observer {
   };
 }
 
-function factsOf({ store, sweeper, leases }: Parts): Facts {
+function factsOf({ store, lifecycle, leases }: Parts): Facts {
   return {
     passes: async (limit) => (await ledgerOn(store, null, limit)).items,
-    brokenPasses: () => sweeper.failures,
+    brokenPasses: () => lifecycle.sweeper.failures,
+    failingSweeps: () => [...lifecycle.failingSweeps],
     leasesNeedingAttention: leases.book.attention,
-    orphans: async () => nothingFound,
+    orphans: async () => ({ count: await lifecycle.orphansLeft(), sample: [] }),
   };
 }
 

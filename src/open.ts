@@ -98,7 +98,7 @@ async function createQueue(parts: Parts): Promise<Queue> {
     const job = await storedJob(id);
     return job && toJob(job, cleanup);
   });
-  const observer = observerOn({ ...parts, sweeper, tell: watch.tell }, parts.observe);
+  const observer = observerOn({ ...parts, tell: watch.tell }, parts.observe);
   const workers = new Set<Worker>();
   const oneShots = new Set<Promise<OneShotReport>>();
   const closing = new AbortController();
@@ -179,7 +179,7 @@ async function createQueue(parts: Parts): Promise<Queue> {
     const runnable = runnableTypes(types, verb);
     for (const [name, details] of runnable) if (!book.closed || book.known.has(name)) book.known.set(name, details);
     const toView = (stored: StoredJob, input: unknown): Job => toJob(stored, cleanup, input);
-    const owned = { belongingsOf, boundLeasesOf };
+    const owned = { belongingsOf, boundLeasesOf, askSubject: lifecycle.askSubject };
     const worker = new Worker({ ...parts, types: runnable, settings, ...owned, toJob: toView });
     workers.add(worker);
     return worker;
@@ -247,7 +247,7 @@ async function createQueue(parts: Parts): Promise<Queue> {
     reschedule: whileOpen(async (...args) => acts.reschedule(...args)),
     stats: whileOpen(async () => {
       const tally = await store.tally(cleanup);
-      return statsOf(tally, (await leases.book.attention(tally)).count);
+      return statsOf(tally, (await leases.book.attention(tally)).count + (await lifecycle.orphansLeft()));
     }),
     health: async () =>
       healthOf(store, { closed: closed !== null, workers: [...workers], lastSweepAt: sweeper.lastSweepAt }),
@@ -277,6 +277,12 @@ async function createQueue(parts: Parts): Promise<Queue> {
     }),
     hold: whileOpen(async (...args) => acts.hold(...args)),
     release: whileOpen(async (...args) => acts.release(...args)),
+    defineSubject(kind, rule) {
+      checkOpen();
+      lifecycle.defineSubject(kind, rule);
+    },
+    endSubject: whileOpen(lifecycle.endSubject),
+    liftSubject: whileOpen(lifecycle.liftSubject),
     async lease(resource, spec, options) {
       checkOpen();
       return system.hold(leases.lease(resource, spec, options));

@@ -8,7 +8,9 @@ import type { Duration } from './core/duration.js';
 import type { FinishedState, Job, JobEvent, JobOptions, Logger, Page } from './core/job.js';
 import type { QueueOptions } from './core/limits.js';
 import type { Lease, Leases, Resource } from './core/resource.js';
+import type { Certificate, SubjectRule } from './core/subject.js';
 import type { Audit } from './lifecycle/audit.js';
+import type { EndSubjectOptions } from './lifecycle/end-subject.js';
 import type { Explanation } from './lifecycle/explain.js';
 import type { Plan } from './lifecycle/plan.js';
 import type { SweepReport } from './lifecycle/report.js';
@@ -136,6 +138,15 @@ export interface Queue extends AsyncDisposable {
   /** Makes a thing outside the queue and holds it for `ttl`; then it is destroyed, whatever happened to this process. */
   lease<S>(resource: Resource<S>, spec: S, options: { ttl: Duration; subject?: string }): Promise<Lease>;
   readonly leases: Leases;
+  /**
+   * How to find out whether subjects of a kind exist. Every process that checks them defines it when it starts; from then on their
+   * pending jobs are looked through, by one process at a time, and those whose subject is gone are cancelled as orphans.
+   */
+  defineSubject(kind: string, rule: SubjectRule): void;
+  /** Cancels its pending jobs, asks running ones to stop, releases its leases, and takes nothing of it in for a while. */
+  endSubject(subject: string, reason: string, options?: EndSubjectOptions): Promise<Certificate>;
+  /** Takes jobs of it in again. False: it was not fenced. */
+  liftSubject(subject: string): Promise<boolean>;
   readonly artifacts: Artifacts;
   /** Prometheus text. */
   metrics(): Promise<string>;

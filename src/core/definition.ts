@@ -45,6 +45,8 @@ export interface Definition<I, R, In = unknown>
   subject?: PerInput<I, string>;
   deduplicationKey?: PerInput<I, string>;
   exclusiveKey?: PerInput<I, string>;
+  /** Ask the subject's check (`defineSubject`) before the handler starts: where it is gone, the job ends as an orphan. */
+  checkSubject?: boolean;
   run?(context: Context<I>): Promise<R | Outcome | void> | R | Outcome | void;
 }
 
@@ -63,6 +65,7 @@ export interface TypeDetails {
   readonly values: OptionValues;
   readonly policy: string;
   readonly perInput: { readonly [K in 'subject' | 'deduplicationKey' | 'exclusiveKey']?: (input: never) => unknown };
+  readonly checkSubject: boolean;
   readonly backoff: ((attempt: number, error: JobError) => unknown) | null;
   readonly run: Run | null;
 }
@@ -72,6 +75,7 @@ const perInputNames = ['subject', 'deduplicationKey', 'exclusiveKey'] as const;
 const definitionNames = [
   ...jobOptionNames.filter((name) => name !== 'id' && name !== 'runAt' && name !== 'tx'),
   'input',
+  'checkSubject',
   'run',
 ];
 
@@ -82,7 +86,7 @@ export function defineJob<I = Json, R = any, In = I>(
 ): JobType<I, R, In> {
   checkType(name, 'The name of a job type');
   refuseUnknown(definition ?? null, definitionNames, `The options of job type "${name}"`);
-  const { input, run, subject, deduplicationKey, exclusiveKey, ...rest } = definition;
+  const { input, run, subject, deduplicationKey, exclusiveKey, checkSubject, ...rest } = definition;
   const keys = { subject, deduplicationKey, exclusiveKey };
   const options: JobOptions = { ...rest };
   const perInput: { [K in (typeof perInputNames)[number]]?: (input: never) => unknown } = {};
@@ -99,6 +103,7 @@ export function defineJob<I = Json, R = any, In = I>(
     values,
     policy: policyText(values),
     perInput,
+    checkSubject: readCheckSubject(checkSubject, name),
     backoff: typeof definition.backoff === 'function' ? definition.backoff : null,
     run: checkRun(run, name),
   });
@@ -130,7 +135,21 @@ const defaultPolicy = policyText({});
 
 /** A type that is only a name: any input, the default options. */
 export function bareType(name: string): TypeDetails {
-  return { name, schema: null, values: {}, policy: defaultPolicy, perInput: {}, backoff: null, run: null };
+  return {
+    name,
+    schema: null,
+    values: {},
+    policy: defaultPolicy,
+    perInput: {},
+    checkSubject: false,
+    backoff: null,
+    run: null,
+  };
+}
+
+function readCheckSubject(asked: unknown, name: string): boolean {
+  if (asked === undefined || typeof asked === 'boolean') return asked ?? false;
+  throw new LastoutError('UNKNOWN_OPTION', `checkSubject of job type "${name}" is ${show(asked)}; give true or false.`);
 }
 
 function checkSchema(

@@ -21,6 +21,8 @@ export interface Facts {
   passes(limit: number): Promise<readonly Pass[]>;
   /** Passes of this process that broke off since its last entry. */
   brokenPasses(): number;
+  /** Kinds of subjects whose last sweep for orphans failed in this process, or was stopped by the brake. */
+  failingSweeps(): readonly string[];
   /** Leases whose resource could not be destroyed. */
   leasesNeedingAttention(tally: Tally): Promise<Found>;
   /** Subjects that were confirmed absent and still have pending jobs. */

@@ -4,12 +4,14 @@ import type { JobFilter, Under, When } from './store.js';
 
 export type Move =
   | { readonly kind: 'cancel'; readonly reason: string; readonly force: boolean }
+  /** A pending job is an orphan: it is cancelled, code ORPHANED. One that runs is left alone. */
+  | { readonly kind: 'condemn'; readonly reason: string }
   /**
    * A held job stays, whatever `force` says. So does one that owns live jobs; if it is pending, it is cancelled in the same
    * step, so that nobody takes it while these end. The reason is kept with the trace of what went.
    */
   | { readonly kind: 'remove'; readonly force: boolean; readonly reason?: string }
-  /** Each retried job takes the next of the new ids. */
+  /** Each retried job takes the next of the new ids. One whose subject is fenced is skipped. */
   | { readonly kind: 'retry'; readonly newIds: readonly string[] }
   | { readonly kind: 'reschedule'; readonly when: When | null; readonly priority: number | null }
   /**

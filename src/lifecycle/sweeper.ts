@@ -19,6 +19,8 @@ export interface Sweeper {
   stopPeriodicCleanup(): Promise<void>;
   /** Tending and cleanup, once, to the end. Rejects where another process is at it for too long. */
   sweep(): Promise<SweepReport>;
+  /** Something was done that belongs into the ledger: a pass soon, where the cleanup goes by itself. */
+  noteSoon(): void;
   readonly lastSweepAt: Date | null;
   /** Passes that broke off since the last one that came to its end. */
   readonly failures: number;
@@ -30,6 +32,8 @@ const partLimit = 500;
 const capDelayMs = 20;
 /** The next pass will hardly do better than the one that found nothing to remove. */
 const stuckDelayMs = 60_000;
+/** Sweeps for orphans of several kinds come together. */
+const noteDelayMs = 100;
 /** Whoever was at it may have looked before the cap was exceeded, or die. */
 const busyDelayMs = 1_000;
 
@@ -45,6 +49,7 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
   let callOffCleanup: (() => void) | null = null;
   let callOffCap: (() => void) | null = null;
   let callOffAgain: (() => void) | null = null;
+  let callOffNote: (() => void) | null = null;
   /** All above the cap that has finished is held, or what it owns cannot be ended. */
   let isStuck = false;
   let lastSweepAt: Date | null = null;
@@ -166,6 +171,15 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
     if (!(await pass('leave', false))) lookAtCap(busyDelayMs);
   }
 
+  /** One pass for many notes. Where another process is at it, the next pass of this one has them. */
+  function noteSoon(): void {
+    if (!callOffCleanup || callOffNote) return;
+    callOffNote = system.timer(noteDelayMs, () => {
+      callOffNote = null;
+      void quietly(() => pass('leave', false));
+    });
+  }
+
   /** To the end: a crash of many workers comes back in one go. */
   async function tend(): Promise<void> {
     for (let more = true; more && !stopping.signal.aborted; ) {
@@ -191,6 +205,7 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
   tendLater();
   return {
     sweep,
+    noteSoon,
     get lastSweepAt() {
       return lastSweepAt;
     },
@@ -203,8 +218,8 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
       void quietly(cleanUp);
     },
     async stopPeriodicCleanup() {
-      for (const callOff of [callOffCleanup, callOffCap, callOffAgain]) callOff?.();
-      callOffCleanup = callOffCap = callOffAgain = null;
+      for (const callOff of [callOffCleanup, callOffCap, callOffAgain, callOffNote]) callOff?.();
+      callOffCleanup = callOffCap = callOffAgain = callOffNote = null;
       await passing?.catch(() => undefined);
     },
     async stop() {

@@ -73,9 +73,10 @@ export const rules = {
     above: 0,
     clear: 0,
     pendingMs: 0,
-    look: ({ passes, brokenPasses }) => {
-      const failures = brokenPasses + (passes[0]?.failures ?? 0);
-      return ofAll(failures, `Cleanup service failures: ${failures} since the last pass that went well.`);
+    look: ({ passes, brokenPasses, failingSweeps }) => {
+      const failures = brokenPasses + Math.max(passes[0]?.failures ?? 0, failingSweeps.length);
+      const message = `Cleanup service failures: ${failures} since the last pass that went well.`;
+      return ofAll(failures, message, failingSweeps);
     },
   },
   cleanupSilent: {

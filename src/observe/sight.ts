@@ -43,6 +43,7 @@ export interface Sight extends Standing {
   /** Why the store did not answer: then there is nothing else to see. */
   readonly trouble: string | null;
   readonly brokenPasses: number;
+  readonly failingSweeps: readonly string[];
   /** The last entry of the ledger; where there is none, when this queue was opened. */
   readonly quietSince: number;
   readonly cleanupIntervalMs: number;
@@ -98,7 +99,9 @@ export function lookoutOn(parts: SightParts): Lookout {
   const endings = endingsOf(store, system);
 
   async function look(): Promise<Sight> {
-    const seen = { brokenPasses: facts.brokenPasses(), cleanupIntervalMs: cleanup.cleanupIntervalMs };
+    const { cleanupIntervalMs } = cleanup;
+    const [brokenPasses, failingSweeps] = [facts.brokenPasses(), facts.failingSweeps()];
+    const seen = { brokenPasses, failingSweeps, cleanupIntervalMs };
     try {
       const standing = await standingOf(parts);
       const counted = await endings.count();

@@ -5,10 +5,11 @@ import { LastoutError } from '../core/errors.js';
 import type { Job, JobError, Progress } from '../core/job.js';
 import { toStoredText } from '../core/json.js';
 import { inputOf, unreadableInput } from '../core/job-view.js';
-import { isVerdict, type Verdict } from '../core/outcome.js';
+import { isVerdict, Verdict } from '../core/outcome.js';
 import type { Asker, Belongings, BelongingsOf, BoundLeases, BoundLeasesOf } from '../core/owned.js';
 import { backoffMs, defaults, functionBackoffMs, policyOf, type StoredPolicy } from '../core/policy.js';
 import type { Note, StoredJob } from '../core/store.js';
+import type { AskSubject } from '../core/subject.js';
 import type { System } from '../core/system.js';
 import type { Tracing } from '../core/tracing.js';
 import { describeReason, describeThrown } from '../core/thrown.js';
@@ -27,6 +28,7 @@ export interface RunParts {
   readonly belongingsOf: BelongingsOf;
   readonly boundLeasesOf: BoundLeasesOf;
   readonly tracing: Tracing | null;
+  readonly askSubject: AskSubject;
   /** Of the claims of this worker. */
   readonly owner: string;
   readonly leaseMs: number;
@@ -79,9 +81,27 @@ export class Run {
     if (lost) throw lost;
     const { timeoutMs } = this.#policy;
     if (timeoutMs !== null) this.#startTimeLimit(timeoutMs);
-    const { tracing, details } = this.parts;
-    if (tracing) return tracing.process(this.stored, () => details.run!(contextOf(this)));
-    return details.run!(contextOf(this));
+    const { tracing } = this.parts;
+    return tracing ? tracing.process(this.stored, () => this.#start()) : this.#start();
+  }
+
+  #start(): unknown {
+    return this.parts.details.checkSubject ? this.#callIfPresent() : this.#begin();
+  }
+
+  #begin(): unknown {
+    return this.parts.details.run!(contextOf(this));
+  }
+
+  /** A job whose subject is known to be gone ends without having begun; who does not know lets it run. */
+  async #callIfPresent(): Promise<unknown> {
+    const { subject } = this.stored;
+    // A job from before its type asked for one.
+    if (subject === null) return this.#begin();
+    const presence = await this.parts.askSubject(subject, this.signal);
+    this.signal.throwIfAborted();
+    if (presence !== 'absent') return this.#begin();
+    return new Verdict('cancel', { error: { code: 'ORPHANED', message: `The subject ${subject} is gone` } });
   }
 
   get input(): unknown {

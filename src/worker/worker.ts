@@ -9,6 +9,7 @@ import type { Job, Logger } from '../core/job.js';
 import type { Meters } from '../core/meters.js';
 import type { BelongingsOf, BoundLeasesOf } from '../core/owned.js';
 import type { Claimed, ClaimRequest, Hint, SettleAnswer, Settlement, Store, StoredJob } from '../core/store.js';
+import type { AskSubject } from '../core/subject.js';
 import type { System } from '../core/system.js';
 import { thisTurn } from '../core/this-turn.js';
 import type { Tracing } from '../core/tracing.js';
@@ -41,6 +42,7 @@ export interface WorkerParts {
   readonly meters: Meters;
   /** Null: no spans are made. */
   readonly tracing: Tracing | null;
+  readonly askSubject: AskSubject;
   toJob(stored: StoredJob, input: unknown): Job;
 }
 

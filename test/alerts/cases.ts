@@ -4,7 +4,6 @@ import type { Store, StoreFactory } from '../../src/core/store.js';
 import { defineJob, defineResource, fail, type JobType, open, type OpenOptions, type Queue } from '../../src/index.js';
 import type { RuleName } from '../../src/observe/rules.js';
 import { createSystem } from '../../src/system.js';
-import { cleanupOf } from '../../src/testing/store-cases/bench.js';
 import type { FakeClock } from '../../src/testing/index.js';
 import { closeUnder, tapped } from '../support.js';
 
@@ -54,11 +53,11 @@ export const cases: { readonly [rule in RuleName]: Case } = {
   },
   manyOrphans: {
     id: 'manyOrphans',
-    async make({ store, clock }) {
-      const report = { at: clock.now(), by: 'x', examined: 30, removed: 21, removedBy: { orphan: 21 }, failures: 0 };
-      const term = { holder: 'x', ttlMs: 1_000 };
-      await store.sweep({ limit: 1, cleanup: cleanupOf({}), term, entry: null });
-      await store.sweep({ limit: 1, cleanup: null, term, entry: JSON.stringify(report) });
+    async make({ queue, clock }) {
+      for (let n = 0; n < 21; n++) await queue.enqueue(done, null, { subject: `trip:${n}` });
+      const check = async (ids: readonly string[]) => ids.map(() => 'absent' as const);
+      queue.defineSubject('trip', { check, every: '10s', confirm: 1, brake: { share: 1, atLeast: 20 } });
+      await clock.advance('1m');
     },
     mend: ({ clock }) => clock.advance('10m'),
     says: /^High orphaned job count: jobs of 0 subjects wait that are gone, and sweeps cancelled 21 such jobs/,
@@ -206,6 +205,7 @@ const nothingClaimed = { epoch: 0, at: 0, jobs: [], nextDueInMs: null, more: fal
 const nothingSwept = {
   examined: 0,
   lapsed: 0,
+  fenced: 0,
   expired: 0,
   removedBy: { age: 0, count: 0, cap: 0 },
   owing: [],

@@ -123,7 +123,7 @@ export const layers: Readonly<Record<string, Layer>> = {
     because: 'it wires what ends things, as far as it needs nobody else',
   },
   'open-observe.ts': {
-    sees: ['core', 'lifecycle', 'observe'],
+    sees: ['core', 'lifecycle', 'observe', 'open-lifecycle.ts'],
     outside: [],
     because: 'it wires metrics, tracing and alerts to what they look at',
   },

@@ -10,23 +10,6 @@ import type { Step } from './step.js';
 import type { Row } from './tables.js';
 import { viewOf } from './view.js';
 
-const none: ReadonlyMap<NewJob, Refusal> = new Map();
-
-/** The jobs of a batch whose owner is missing or not held, as it is before the batch. */
-export function refusalsOfOwners(
-  step: Step,
-  jobs: readonly NewJob[],
-  isKnown: (job: NewJob) => boolean,
-): ReadonlyMap<NewJob, Refusal> {
-  let refusals: Map<NewJob, Refusal> | null = null;
-  for (const job of jobs) {
-    if (job.ownedBy === null || isKnown(job)) continue;
-    const refusal = refusalOfOwner(step, job);
-    if (refusal) (refusals ??= new Map()).set(job, refusal);
-  }
-  return refusals ?? none;
-}
-
 export function refusalOfOwner(step: Step, { id, ownedBy, under }: NewJob): Refusal | null {
   if (ownedBy === null) return null;
   if (!step.tables.live(ownedBy) && !step.tables.finished(ownedBy)) return refusedAsUnowned(id, ownedBy);

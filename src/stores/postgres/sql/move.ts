@@ -10,7 +10,7 @@ import { now, settings } from './settings.js';
 const lapse = leavings.indexOf('lapse');
 
 export const move = (s: string): string => `
--- kind: cancel, remove, retry, reschedule, hold, unhold, defer, confirm, dismiss.
+-- kind: cancel, condemn, remove, retry, reschedule, hold, unhold, defer, confirm, dismiss.
 create type ${s}.move as (
   kind text, reason text, force boolean, new_ids text[], in_ms bigint, at bigint, priority int, until bigint, memo text,
   under_epoch bigint, under_owner text
@@ -45,6 +45,7 @@ begin
     new_id := null;
     case m.kind
       when 'cancel' then outcome := ${s}.cancel(v_step, v_now, j.seq, m, p_dry);
+      when 'condemn' then outcome := ${s}.condemn(v_step, v_now, j.seq, m, p_dry);
       when 'remove' then outcome := ${s}.remove(v_step, v_now, j.seq, m, p_dry);
       when 'reschedule' then outcome := ${s}.reschedule(v_step, v_now, j.seq, m, p_dry);
       when 'retry' then
@@ -130,6 +131,7 @@ begin
     if o.seq is not null and (o.expires_at is null or o.expires_at > p_now) then
       return row('skipped', o.id, null)::${s}.inserted;
     end if;
+    if ${s}.is_fenced(p_now, j.subject) then return row('skipped', null, null)::${s}.inserted; end if;
     if p_dry or p_new_id is null then return row('retried', null, null)::${s}.inserted; end if;
     -- This call comes again, or late.
     if exists (select 1 from ${s}.jobs b where b.id = p_new_id) or exists (select 1 from ${s}.tombs t where t.id = p_new_id) then
