@@ -36,11 +36,23 @@ export {
 } from './core/job.js';
 export type { Json } from './core/json.js';
 export { cancel, fail, type Outcome, snooze } from './core/outcome.js';
+export {
+  defineResource,
+  type Lease,
+  type Leases,
+  type LeaseState,
+  type Resource,
+  type ResourceSteps,
+} from './core/resource.js';
 export type { SlotOptions, Slots } from './core/slots.js';
+export type { Certificate, Presence, SubjectRule } from './core/subject.js';
 export type { Audit } from './lifecycle/audit.js';
+export type { EndSubjectOptions } from './lifecycle/end-subject.js';
 export type { Explanation } from './lifecycle/explain.js';
 export type { Plan } from './lifecycle/plan.js';
 export type { SweepReport } from './lifecycle/report.js';
+export type { Alert } from './observe/alerts.js';
+export type { AlertOptions, Notify, RuleOptions, TracingOptions } from './observe/options.js';
 export { open } from './open.js';
 export type { StoreFactory } from './open-store.js';
 export type { Act, Acted } from './queue/acts.js';

@@ -8,11 +8,17 @@ import { tempFolders } from './artifacts/temp.js';
 import type { Artifacts } from './core/artifact.js';
 import type { BlobStore } from './core/blobs.js';
 import type { Logger } from './core/job.js';
+import { isLease, isLeaseType } from './core/lease-record.js';
+import type { Meters } from './core/meters.js';
 import type { BelongingsOf, Finalizer, Freeing } from './core/owned.js';
 import type { CleanupPolicy } from './core/policy.js';
-import type { Store } from './core/store.js';
+import type { Store, StoredJob } from './core/store.js';
+import type { AskSubject, Certificate, SubjectRule } from './core/subject.js';
 import type { System } from './core/system.js';
+import { endSubjectOn, type EndSubjectOptions } from './lifecycle/end-subject.js';
 import { freeingOn } from './lifecycle/freeing.js';
+import { createOrphanSweeper } from './lifecycle/orphan-sweeper.js';
+import { presencesOn } from './lifecycle/presence.js';
 import { createSweeper, type Sweeper } from './lifecycle/sweeper.js';
 import { thingsOn } from './lifecycle/things.js';
 import type { ArtifactSettings } from './open-options.js';
@@ -23,8 +29,24 @@ export interface Lifecycle {
   readonly freeing: Freeing;
   readonly finalizer: Finalizer;
   readonly sweeper: Sweeper;
+  readonly endSubject: (subject: string, reason: string, options?: EndSubjectOptions) => Promise<Certificate>;
+  readonly liftSubject: (subject: string) => Promise<boolean>;
+  readonly defineSubject: (kind: string, rule: SubjectRule) => void;
+  readonly askSubject: AskSubject;
+  /** Confirmed orphans that are still there. */
+  readonly orphansLeft: () => Promise<number>;
+  /** Kinds of subjects whose last sweep for orphans failed. */
+  readonly failingSweeps: ReadonlySet<string>;
   /** After the sweeper has stopped. */
   close(): Promise<void>;
+}
+
+/** How leases end for the sake of their owners. */
+export interface LeaseEnds {
+  /** Whether this process can end leases of this type. */
+  knows(type: string): boolean;
+  /** Rejects where it has not ended. */
+  end(record: StoredJob): Promise<void>;
 }
 
 interface Parts {
@@ -33,20 +55,46 @@ interface Parts {
   readonly logger: Logger;
   readonly cleanup: CleanupPolicy;
   readonly place: Place | null;
+  readonly meters: Meters;
+  readonly leases: LeaseEnds;
 }
 
 export function lifecycleOn(parts: Parts, alsoTend: () => Promise<void>): Lifecycle {
-  const { store, system, place } = parts;
-  const finalizer = finalizerOf(place, system);
+  const { store, system, logger, place, leases, meters } = parts;
+  const finalizer = withLeases(finalizerOf(place, system), leases);
   const freeing = freeingOn(store, system, finalizer);
   const things = thingsOn({ ...parts, finalizer, freeing });
+  const presences = presencesOn(system, logger);
+  const orphans = createOrphanSweeper({ store, system, logger, meters, presences }, () => sweeper.noteSoon());
+  const sweeper = createSweeper({ ...parts, things, orphans, by: system.id() }, async () => {
+    await orphans.tend();
+    await alsoTend();
+  });
   return {
     artifacts: artifactsOn(parts, freeing),
     belongingsOf: belongingsOn(parts, freeing),
     freeing,
     finalizer,
-    sweeper: createSweeper({ ...parts, things, by: system.id() }, alsoTend),
-    close: async () => place?.temp.close(),
+    sweeper,
+    ...endSubjectOn(store, freeing),
+    defineSubject: (kind, rule) => orphans.add(presences.define(kind, rule)),
+    askSubject: presences.ask,
+    orphansLeft: () => orphans.left(),
+    failingSweeps: orphans.failing,
+    async close() {
+      await orphans.stop();
+      await place?.temp.close();
+    },
+  };
+}
+
+function withLeases(things: Finalizer, leases: LeaseEnds): Finalizer {
+  return {
+    ...things,
+    knows: (type) => (isLeaseType(type) ? leases.knows(type) : things.knows(type)),
+    end: (record) => (isLease(record) ? leases.end(record) : things.end(record)),
+    // Those that are due have workers of their own.
+    isInUse: (record, owner) => isLease(record) || things.isInUse(record, owner),
   };
 }
 

@@ -10,19 +10,25 @@ import { checkName } from './core/names.js';
 import { type CleanupPolicy, defaults } from './core/policy.js';
 import type { NewJob, Store, StoredJob } from './core/store.js';
 import { atMost, type System } from './core/system.js';
+import type { Tracing } from './core/tracing.js';
 import { refuseUnknown } from './core/unknown-option.js';
 import { auditOn } from './lifecycle/audit.js';
 import { explainOn } from './lifecycle/explain.js';
 import { ledgerOn } from './lifecycle/ledger.js';
 import { planOn } from './lifecycle/plan.js';
+import { meterSwitch, type MeterSwitch } from './observe/meter-switch.js';
+import type { ObserveSettings } from './observe/options.js';
 import { type Lifecycle, lifecycleOn, openPlace } from './open-lifecycle.js';
+import { type OpenLeases, openLeases } from './open-leases.js';
+import { loadObserving, observerOn } from './open-observe.js';
 import { readCleanup, readOpenOptions } from './open-options.js';
 import { openStore, type StoreFactory } from './open-store.js';
 import { actsOn, checkCursor, checkLimit } from './queue/acts.js';
-import { acceptedOrThrow, gatherer, tellSkipped } from './queue/gather.js';
+import { acceptedOrThrow, tellSkipped } from './queue/gather.js';
 import { allReady, insertInside, transactionOf } from './queue/inside.js';
 import { type JobMaker, jobMaker, lookUp, type TypeBook } from './queue/new-job.js';
 import { type Schedules, schedulesOn } from './queue/schedules.js';
+import { countedRefusals, sendingOn } from './queue/sending.js';
 import { healthOf, statsOf } from './queue/stats.js';
 import { watchOn } from './queue/watch.js';
 import { lookUpsOn } from './queue/look-up.js';
@@ -46,7 +52,11 @@ const afterGraceMs = 1_000;
 /** Several queues may share one store instance; closing a queue does not empty the store. */
 export async function open(where: string | StoreFactory, options: OpenOptions = {}): Promise<Queue> {
   const inMemory = typeof where === 'string' ? where.startsWith('memory:') : where?.engine === 'memory';
-  const { book, logger, namespace, codec, artifacts, cleanup, limits } = readOpenOptions(options, inMemory);
+  const { book, logger, namespace, codec, artifacts, resources, cleanup, limits, observe } = readOpenOptions(
+    options,
+    inMemory,
+  );
+  const tracing = await loadObserving(observe);
   const system = createSystem(options.clock);
   const place = await openPlace(artifacts, where, system, namespace);
   const context = { system, namespace, maxStoredJobs: cleanup.maxStoredJobs, limits };
@@ -55,9 +65,11 @@ export async function open(where: string | StoreFactory, options: OpenOptions = 
   const store = codec ? codedStore(timed, codec, logger) : timed;
   const maker = jobMaker(book, system, logger);
   const schedules = schedulesOn({ store, system, logger, maker });
-  const lifecycle = lifecycleOn({ store, system, logger, cleanup, place }, () => schedules.tend());
+  const parts = { store, system, logger, cleanup, meters: meterSwitch() };
+  const leases = openLeases({ ...parts, namespace }, resources);
+  const lifecycle = lifecycleOn({ ...parts, place, leases }, () => schedules.tend());
   lifecycle.sweeper.startPeriodicCleanup();
-  return createQueue({ store, system, logger, book, cleanup, maker, schedules, lifecycle });
+  return createQueue({ ...parts, book, maker, schedules, lifecycle, leases, tracing, observe });
 }
 
 interface Parts {
@@ -69,18 +81,24 @@ interface Parts {
   readonly maker: JobMaker;
   readonly schedules: Schedules;
   readonly lifecycle: Lifecycle;
+  readonly leases: OpenLeases;
+  readonly meters: MeterSwitch;
+  readonly tracing: Tracing | null;
+  readonly observe: ObserveSettings;
 }
 
-function createQueue(parts: Parts): Queue {
-  const { store, system, logger, book, cleanup, maker, schedules, lifecycle } = parts;
+async function createQueue(parts: Parts): Promise<Queue> {
+  const { store, system, logger, book, cleanup, maker, schedules, lifecycle, leases, meters, tracing } = parts;
+  const { boundLeasesOf } = leases;
   const { sweeper, freeing, finalizer, belongingsOf } = lifecycle;
-  const gather = gatherer(store, logger);
+  const { gather, inserts } = sendingOn(store, logger, tracing);
   const acts = actsOn(store, system, cleanup, freeing);
   const storedJob = lookUpsOn(store);
   const watch = watchOn(store, system, logger, async (id) => {
     const job = await storedJob(id);
     return job && toJob(job, cleanup);
   });
+  const observer = observerOn({ ...parts, tell: watch.tell }, parts.observe);
   const workers = new Set<Worker>();
   const oneShots = new Set<Promise<OneShotReport>>();
   const closing = new AbortController();
@@ -112,7 +130,7 @@ function createQueue(parts: Parts): Queue {
   }
 
   async function enqueueInside(tx: SqlClient, made: NewJob | Promise<NewJob>): Promise<Enqueued> {
-    const [inserted] = await insertInside(store, tx, [made], { atomic: false });
+    const [inserted] = await insertInside(inserts, tx, [made], { atomic: false });
     return tellSkipped(acceptedOrThrow(inserted!), (await made).type, logger);
   }
 
@@ -132,7 +150,7 @@ function createQueue(parts: Parts): Queue {
     // Without an asynchronous schema the batch goes out in this very turn, so that the order of calls is kept.
     const inserted = await (tx === undefined
       ? gather.addAll(allReady(made) ?? (await Promise.all(made.map(async (job) => job))))
-      : insertInside(store, tx, made, { atomic: true }));
+      : insertInside(inserts, tx, made, { atomic: true }));
     inserted.forEach((each, index) => tellSkipped(each, typeName(jobs[index]!.type), logger));
     return inserted as readonly Enqueued[];
   }
@@ -161,7 +179,8 @@ function createQueue(parts: Parts): Queue {
     const runnable = runnableTypes(types, verb);
     for (const [name, details] of runnable) if (!book.closed || book.known.has(name)) book.known.set(name, details);
     const toView = (stored: StoredJob, input: unknown): Job => toJob(stored, cleanup, input);
-    const worker = new Worker({ store, system, logger, types: runnable, settings, belongingsOf, toJob: toView });
+    const owned = { belongingsOf, boundLeasesOf, askSubject: lifecycle.askSubject };
+    const worker = new Worker({ ...parts, types: runnable, settings, ...owned, toJob: toView });
     workers.add(worker);
     return worker;
   }
@@ -186,7 +205,9 @@ function createQueue(parts: Parts): Queue {
     const reports = await Promise.all([...workers].map((worker) => worker.stop(graceMs)));
     draining = false;
     await untilEnd(Promise.allSettled(oneShots));
+    await untilEnd(leases.stop());
     await untilEnd(gather.settled());
+    await untilEnd(observer.stop());
     await untilEnd(watch.stop());
     await untilEnd(sweeper.stop());
     await untilEnd(lifecycle.close());
@@ -211,9 +232,10 @@ function createQueue(parts: Parts): Queue {
     return closed;
   }
 
+  await observer.start();
   return {
-    enqueue,
-    enqueueMany,
+    enqueue: countedRefusals(meters, enqueue),
+    enqueueMany: countedRefusals(meters, enqueueMany),
     work,
     runUntilIdle,
     get: whileOpen(acts.get),
@@ -223,7 +245,10 @@ function createQueue(parts: Parts): Queue {
     retry: whileOpen(async (...args) => acts.retry(...args)),
     remove: whileOpen(async (...args) => acts.remove(...args)),
     reschedule: whileOpen(async (...args) => acts.reschedule(...args)),
-    stats: whileOpen(async () => statsOf(await store.tally(cleanup))),
+    stats: whileOpen(async () => {
+      const tally = await store.tally(cleanup);
+      return statsOf(tally, (await leases.book.attention(tally)).count + (await lifecycle.orphansLeft()));
+    }),
     health: async () =>
       healthOf(store, { closed: closed !== null, workers: [...workers], lastSweepAt: sweeper.lastSweepAt }),
     pause: whileOpen(async (queue?: string) => store.pause(queueName(queue), true)),
@@ -252,13 +277,24 @@ function createQueue(parts: Parts): Queue {
     }),
     hold: whileOpen(async (...args) => acts.hold(...args)),
     release: whileOpen(async (...args) => acts.release(...args)),
-    artifacts: {
-      get: whileOpen(lifecycle.artifacts.get),
-      list: whileOpen(lifecycle.artifacts.list),
-      byLink: whileOpen(lifecycle.artifacts.byLink),
-      read: whileOpen(lifecycle.artifacts.read),
-      remove: whileOpen(lifecycle.artifacts.remove),
+    defineSubject(kind, rule) {
+      checkOpen();
+      lifecycle.defineSubject(kind, rule);
     },
+    endSubject: whileOpen(lifecycle.endSubject),
+    liftSubject: whileOpen(lifecycle.liftSubject),
+    async lease(resource, spec, options) {
+      checkOpen();
+      return system.hold(leases.lease(resource, spec, options));
+    },
+    leases: {
+      find: whileOpen(leases.book.find),
+      retry: whileOpen(leases.book.retry),
+      force: whileOpen(leases.book.force),
+    },
+    artifacts: eachOf(lifecycle.artifacts, whileOpen),
+    metrics: whileOpen(observer.metrics),
+    alerts: whileOpen(observer.alerts),
     close,
     [Symbol.asyncDispose]: async () => void (await close()),
   };
@@ -282,6 +318,11 @@ function createQueue(parts: Parts): Queue {
     }
     return runnable;
   }
+}
+
+/** The same calls, each with something around it. */
+function eachOf<T extends object>(calls: T, around: (call: () => Promise<unknown>) => unknown): T {
+  return Object.fromEntries(Object.entries(calls).map(([name, call]) => [name, around(call as never)])) as T;
 }
 
 function closedError(): LastoutError {

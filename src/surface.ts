@@ -7,10 +7,15 @@ import type { JobType } from './core/definition.js';
 import type { Duration } from './core/duration.js';
 import type { FinishedState, Job, JobEvent, JobOptions, Logger, Page } from './core/job.js';
 import type { QueueOptions } from './core/limits.js';
+import type { Lease, Leases, Resource } from './core/resource.js';
+import type { Certificate, SubjectRule } from './core/subject.js';
 import type { Audit } from './lifecycle/audit.js';
+import type { EndSubjectOptions } from './lifecycle/end-subject.js';
 import type { Explanation } from './lifecycle/explain.js';
 import type { Plan } from './lifecycle/plan.js';
 import type { SweepReport } from './lifecycle/report.js';
+import type { Alert } from './observe/alerts.js';
+import type { AlertOptions, TracingOptions } from './observe/options.js';
 import type { Act, Acted } from './queue/acts.js';
 import type { Filter, Which } from './queue/filter.js';
 import type { Schedule } from './queue/schedules.js';
@@ -42,8 +47,16 @@ export interface OpenOptions {
     | { dir: string; maxBytes?: number; maxBytesPerJob?: number }
     | { blobs: BlobStore; maxBytes?: number; maxBytesPerJob?: number }
     | 'memory';
+  /** What this process can end: the leases of these kinds, whoever took them. A kind that it leases itself is known as well. */
+  resources?: readonly Resource<any>[];
   /** Through it go input, result, error, log and progress on their way to the store, for example encrypted. */
   codec?: Codec;
+  /** Counts from the start (needs prom-client); without it counting begins with the first call of `metrics()`. */
+  metrics?: boolean;
+  /** Spans by OpenTelemetry (needs @opentelemetry/api), by its global provider or by the given one. */
+  tracing?: boolean | TracingOptions;
+  /** Looks at the rules of the alerts every 30 s, and tells who is named. Without it they are looked at by `alerts()`. */
+  alerts?: AlertOptions;
   namespace?: string;
   logger?: Logger;
   /** The store's clock; for tests (see fakeClock in lastout/testing). */
@@ -122,5 +135,21 @@ export interface Queue extends AsyncDisposable {
   /** No removal until then, or until it is released; answers how many jobs are held. */
   hold(which: Which, reason: string, until?: Date): Promise<number>;
   release(which: Which): Promise<number>;
+  /** Makes a thing outside the queue and holds it for `ttl`; then it is destroyed, whatever happened to this process. */
+  lease<S>(resource: Resource<S>, spec: S, options: { ttl: Duration; subject?: string }): Promise<Lease>;
+  readonly leases: Leases;
+  /**
+   * How to find out whether subjects of a kind exist. Every process that checks them defines it when it starts; from then on their
+   * pending jobs are looked through, by one process at a time, and those whose subject is gone are cancelled as orphans.
+   */
+  defineSubject(kind: string, rule: SubjectRule): void;
+  /** Cancels its pending jobs, asks running ones to stop, releases its leases, and takes nothing of it in for a while. */
+  endSubject(subject: string, reason: string, options?: EndSubjectOptions): Promise<Certificate>;
+  /** Takes jobs of it in again. False: it was not fenced. */
+  liftSubject(subject: string): Promise<boolean>;
   readonly artifacts: Artifacts;
+  /** Prometheus text. */
+  metrics(): Promise<string>;
+  /** Looks now: what is pending, what fires, and what was cleared in the last 15 minutes. */
+  alerts(): Promise<readonly Alert[]>;
 }

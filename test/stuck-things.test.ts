@@ -1,5 +1,6 @@
 // What a job owns and nobody here can end, or only later: it is in nobody's way, it is told, and it goes once it can.
 import { describe, expect, it } from 'vitest';
+import { noMeters } from '../src/core/meters.js';
 import { noFilter, type Store } from '../src/core/store.js';
 import { type Artifact, defineJob, type Queue } from '../src/index.js';
 import { lifecycleOn } from '../src/open-lifecycle.js';
@@ -14,7 +15,8 @@ function withoutPlace(store: Store, clock: HandClock) {
   const { system } = contextFor(clock);
   const cleanup = cleanupOf({ jobRetentionMs: day });
   const { logger } = recordingLogger();
-  return lifecycleOn({ store, system, logger, cleanup, place: null }, async () => undefined);
+  const leases = { knows: () => false, end: async () => undefined };
+  return lifecycleOn({ store, system, logger, cleanup, place: null, leases, meters: noMeters }, async () => undefined);
 }
 
 async function putsThree(queue: Queue): Promise<string> {

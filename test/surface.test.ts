@@ -7,32 +7,15 @@ import { compareSurface, type NotYet, type Wider } from './surface/compare.js';
 const root = join(import.meta.dirname, '..');
 const surface = readFileSync(join(root, 'spec', 'surface.d.ts'), 'utf8');
 
-const leases = 'leases on outside resources are not built yet';
-const subjects = 'ending and checking subjects is not built yet';
-const watching = 'metrics and alerts are not built yet';
 const http = 'the HTTP interface is not built yet';
 
 const notYet: NotYet = {
-  'Definition.checkSubject': subjects,
-  'Context.lease': leases,
-  'Queue.defineSubject': subjects,
-  'Queue.endSubject': subjects,
-  'Queue.liftSubject': subjects,
-  'Queue.lease': leases,
-  'Queue.leases': leases,
-  'Queue.metrics': watching,
-  'Queue.alerts': watching,
-  Certificate: subjects,
-  Resource: leases,
-  defineResource: leases,
-  Lease: leases,
-  Alert: watching,
   HttpCode: http,
 };
 
 const wider: Wider = {
   Code: { way: 'adds', because: 'INVALID_TRANSACTION: a `tx` that is no open transaction on the store' },
-  OpenOptions: { way: 'takes', because: 'artifacts may also be { blobs }: a store of the caller’s own' },
+  OpenOptions: { way: 'takes', because: 'artifacts may also be { blobs }; metrics, tracing, alerts' },
   Plan: { way: 'gives', because: 'held says what stays only because of a hold' },
   Queue: { way: 'gives', because: 'logs(id) reads the lines that a handler wrote' },
   QueueStats: { way: 'gives', because: 'blockedBy, blockedUntil and full say what a limit does' },

@@ -21,6 +21,7 @@ import type {
   StoredJob,
   Why,
 } from '../core/store.js';
+import type { SubjectFence } from '../core/subject.js';
 import { describeThrown } from '../core/thrown.js';
 import { type Texts, textsOf } from './texts.js';
 
@@ -86,6 +87,8 @@ export function codedStore(store: Store, codec: Codec, logger: Logger): Store {
       };
     },
     move: async (request) => store.move({ ...request, move: sealMove(texts, request.move) }),
+    pause: ((what: never, how: boolean | SubjectFence | null) =>
+      store.pause(what, sealFence(texts, how) as never)) as Store['pause'],
     async find(request) {
       const { jobs, next } = await store.find(request);
       return { jobs: openJobs(jobs), next };
@@ -139,8 +142,12 @@ const resultLost = JSON.stringify({
 } satisfies JobError);
 
 function sealMove(texts: Texts, move: Move): Move {
-  if (move.kind === 'confirm') return { ...move, memo: texts.seal(move.memo, 'the memo') };
+  if (move.kind === 'confirm') return { ...move, memo: move.memo === null ? null : texts.seal(move.memo, 'the memo') };
   return 'reason' in move && move.reason !== undefined ? { ...move, reason: texts.sealReason(move.reason) } : move;
+}
+
+function sealFence(texts: Texts, how: boolean | SubjectFence | null): boolean | SubjectFence | null {
+  return how && typeof how === 'object' ? { ...how, reason: texts.sealReason(how.reason) } : how;
 }
 
 /** Message and fields go together; a note never fails its job. */

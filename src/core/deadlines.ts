@@ -88,7 +88,8 @@ export function withDeadlines(store: Store, system: System): Store {
     settle: (request) => ending('settle', 'held write', () => store.settle(request)),
     sweep: (request) => ending('sweep', 'write', () => store.sweep(request)),
     move: (request) => ending('move', request.dryRun ? 'held read' : 'held write', () => store.move(request)),
-    pause: (queue, paused) => ending('pause', 'held write', () => store.pause(queue, paused)),
+    pause: ((what: never, how: never) =>
+      ending<unknown>('pause', 'held write', () => store.pause(what, how))) as Store['pause'],
     find: (request) => ending('find', 'held read', () => store.find(request)),
     tally: (cleanup) => ending('tally', 'held read', () => store.tally(cleanup)),
     read: read as Store['read'],

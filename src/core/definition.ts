@@ -1,12 +1,13 @@
 /** Job types: a name, how its input is checked, the options of its jobs, and perhaps the code that runs them. */
 import type { Artifact, ArtifactBody, ArtifactOptions } from './artifact.js';
-import { show } from './duration.js';
+import { type Duration, show } from './duration.js';
 import { LastoutError } from './errors.js';
 import type { Job, JobError, JobOptions, Progress } from './job.js';
 import type { Json } from './json.js';
 import { checkType } from './names.js';
 import { jobOptionNames, type OptionValues, policyText, readOptions } from './options.js';
 import type { Outcome } from './outcome.js';
+import type { Lease, Resource } from './resource.js';
 import { refuseUnknown } from './unknown-option.js';
 
 /** Any Standard Schema: zod, valibot, arktype and others. */
@@ -31,6 +32,8 @@ export interface Context<I> {
   readonly artifact: { put(name: string, body: ArtifactBody, options?: ArtifactOptions): Promise<Artifact> };
   /** A new, empty folder, removed when this attempt ends. */
   tempDir(): Promise<string>;
+  /** Held as long as this attempt runs, and no longer than its ttl: then the signal aborts with LEASE_LOST. */
+  lease<S>(resource: Resource<S>, spec: S, options?: { ttl?: Duration }): Promise<Lease>;
 }
 
 type PerInput<I, T> = T | ((input: I) => T);
@@ -42,6 +45,8 @@ export interface Definition<I, R, In = unknown>
   subject?: PerInput<I, string>;
   deduplicationKey?: PerInput<I, string>;
   exclusiveKey?: PerInput<I, string>;
+  /** Ask the subject's check (`defineSubject`) before the handler starts: where it is gone, the job ends as an orphan. */
+  checkSubject?: boolean;
   run?(context: Context<I>): Promise<R | Outcome | void> | R | Outcome | void;
 }
 
@@ -60,6 +65,7 @@ export interface TypeDetails {
   readonly values: OptionValues;
   readonly policy: string;
   readonly perInput: { readonly [K in 'subject' | 'deduplicationKey' | 'exclusiveKey']?: (input: never) => unknown };
+  readonly checkSubject: boolean;
   readonly backoff: ((attempt: number, error: JobError) => unknown) | null;
   readonly run: Run | null;
 }
@@ -69,6 +75,7 @@ const perInputNames = ['subject', 'deduplicationKey', 'exclusiveKey'] as const;
 const definitionNames = [
   ...jobOptionNames.filter((name) => name !== 'id' && name !== 'runAt' && name !== 'tx'),
   'input',
+  'checkSubject',
   'run',
 ];
 
@@ -79,7 +86,7 @@ export function defineJob<I = Json, R = any, In = I>(
 ): JobType<I, R, In> {
   checkType(name, 'The name of a job type');
   refuseUnknown(definition ?? null, definitionNames, `The options of job type "${name}"`);
-  const { input, run, subject, deduplicationKey, exclusiveKey, ...rest } = definition;
+  const { input, run, subject, deduplicationKey, exclusiveKey, checkSubject, ...rest } = definition;
   const keys = { subject, deduplicationKey, exclusiveKey };
   const options: JobOptions = { ...rest };
   const perInput: { [K in (typeof perInputNames)[number]]?: (input: never) => unknown } = {};
@@ -96,6 +103,7 @@ export function defineJob<I = Json, R = any, In = I>(
     values,
     policy: policyText(values),
     perInput,
+    checkSubject: readCheckSubject(checkSubject, name),
     backoff: typeof definition.backoff === 'function' ? definition.backoff : null,
     run: checkRun(run, name),
   });
@@ -127,7 +135,21 @@ const defaultPolicy = policyText({});
 
 /** A type that is only a name: any input, the default options. */
 export function bareType(name: string): TypeDetails {
-  return { name, schema: null, values: {}, policy: defaultPolicy, perInput: {}, backoff: null, run: null };
+  return {
+    name,
+    schema: null,
+    values: {},
+    policy: defaultPolicy,
+    perInput: {},
+    checkSubject: false,
+    backoff: null,
+    run: null,
+  };
+}
+
+function readCheckSubject(asked: unknown, name: string): boolean {
+  if (asked === undefined || typeof asked === 'boolean') return asked ?? false;
+  throw new LastoutError('UNKNOWN_OPTION', `checkSubject of job type "${name}" is ${show(asked)}; give true or false.`);
 }
 
 function checkSchema(

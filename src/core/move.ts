@@ -4,12 +4,14 @@ import type { JobFilter, Under, When } from './store.js';
 
 export type Move =
   | { readonly kind: 'cancel'; readonly reason: string; readonly force: boolean }
+  /** A pending job is an orphan: it is cancelled, code ORPHANED. One that runs is left alone. */
+  | { readonly kind: 'condemn'; readonly reason: string }
   /**
    * A held job stays, whatever `force` says. So does one that owns live jobs; if it is pending, it is cancelled in the same
    * step, so that nobody takes it while these end. The reason is kept with the trace of what went.
    */
   | { readonly kind: 'remove'; readonly force: boolean; readonly reason?: string }
-  /** Each retried job takes the next of the new ids. */
+  /** Each retried job takes the next of the new ids. One whose subject is fenced is skipped. */
   | { readonly kind: 'retry'; readonly newIds: readonly string[] }
   | { readonly kind: 'reschedule'; readonly when: When | null; readonly priority: number | null }
   /**
@@ -24,10 +26,10 @@ export type Move =
    */
   | { readonly kind: 'defer'; readonly forMs: number | null }
   /**
-   * An owned pending job that is not due yet gets its memo and another dueAt (null: never). With `under`, its owner must
-   * still be held by that claim.
+   * A pending job of queue `lastout` that is not due yet, and that nobody has claimed so far, gets its memo (null: it stays as
+   * it is) and another dueAt (null: never). With `under`, its owner must still be held by that claim.
    */
-  | { readonly kind: 'confirm'; readonly memo: string; readonly when: When | null; readonly under: Under | null }
+  | { readonly kind: 'confirm'; readonly memo: string | null; readonly when: When | null; readonly under: Under | null }
   /**
    * What an owned pending job of queue `lastout` stands for is about to end: it is due from now on, and shows `cancelAt`.
    * Where it or its owner is held, nothing changes; afterwards neither can be held. The reason says why it has not ended yet.

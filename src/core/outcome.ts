@@ -26,3 +26,16 @@ export class Verdict implements Outcome {
     readonly details: { readonly inMs?: number; readonly reason?: string; readonly error?: JobError },
   ) {}
 }
+
+/** A Proxy may refuse even to be asked. */
+export function isVerdict(value: unknown): value is Verdict {
+  return isOf(value, Verdict);
+}
+
+export function isOf<T>(value: unknown, type: abstract new (...args: never[]) => T): value is T {
+  try {
+    return value instanceof type;
+  } catch {
+    return false;
+  }
+}

@@ -1,6 +1,6 @@
 /** What a store refuses, in the same words on every engine. */
 import { LastoutError } from './errors.js';
-import type { Engine, Inserted } from './store.js';
+import { type Engine, farAway, type Inserted } from './store.js';
 
 export type Refusal = Inserted & { readonly outcome: 'refused' };
 
@@ -28,6 +28,15 @@ export function refusedAsUnowned(id: string, ownedBy: string): Refusal {
 export function refusedAsStale(id: string, ownedBy: string): Refusal {
   const message = `Job ${ownedBy}, which is to own ${id}, is not held by this claim any more.`;
   return { id, outcome: 'refused', code: 'STALE_CLAIM', message, details: { ownedBy } };
+}
+
+/** `until`: `farAway` is until it is lifted. */
+export function refusedAsEnded(id: string, subject: string, until: number): Refusal {
+  const fencedUntil = until >= farAway ? null : new Date(until).toISOString();
+  const message =
+    `The subject ${subject} has ended: nothing of it is taken in` +
+    `${fencedUntil === null ? '' : ` until ${fencedUntil}`}. If it is there again, lift that with liftSubject.`;
+  return { id, outcome: 'refused', code: 'SUBJECT_ENDED', message, details: { subject, fencedUntil } };
 }
 
 /** All or none: one refusal is the whole batch's. */

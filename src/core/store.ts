@@ -23,6 +23,7 @@ import type {
 import type { Moved, MoveRequest } from './move.js';
 import type { CleanupPolicy } from './policy.js';
 import type { StoredJob } from './stored-job.js';
+import type { StandingFence, SubjectFence } from './subject.js';
 import type { System } from './system.js';
 
 export type * from './logs.js';
@@ -185,7 +186,7 @@ export interface Settled {
 export interface SweepRequest {
   /** Most rows touched by each part. */
   readonly limit: number;
-  /** Null: tending only (lapsed claims, ttl, due jobs, holds that are over). */
+  /** Null: tending only (lapsed claims, ttl, due jobs, holds that are over, fenced subjects). */
   readonly cleanup: CleanupPolicy | null;
   /**
    * Who cleans up, for how long from now: one holder at a time has the term. Each change of holder, and each term that is
@@ -204,6 +205,8 @@ export interface Swept {
   /** Claims that lapsed, jobs that passed their ttl. */
   readonly lapsed: number;
   readonly expired: number;
+  /** Pending jobs of fenced subjects that were cancelled. */
+  readonly fenced: number;
   readonly removedBy: { readonly age: number; readonly count: number; readonly cap: number };
   /**
    * Finished jobs that the rules remove now, but that own live jobs: they stay until these are gone. At most `limit` per part.
@@ -322,6 +325,12 @@ export interface Store {
   move(request: MoveRequest): Promise<Moved>;
   /** Null: every queue but the library's own; resuming every queue also lifts single pauses. */
   pause(queue: string | null, paused: boolean): Promise<void>;
+  /**
+   * A fence on a subject: an insert of its jobs is refused (SUBJECT_ENDED), a claim and the sweep cancel what is pending. A second
+   * one takes the reason of the first and never ends before it. Null lifts it. Answers the fence that stands, or that was
+   * lifted; null: there is none. The library's own jobs are refused like others, and never cancelled.
+   */
+  pause(subject: { readonly subject: string }, fence: SubjectFence | null): Promise<StandingFence | null>;
   find(request: FindRequest): Promise<{ readonly jobs: readonly StoredJob[]; readonly next: string | null }>;
   tally(cleanup: CleanupPolicy): Promise<Tally>;
   read(request: ReadRequest & { log: 'events' }): Promise<EventPage>;

@@ -5,10 +5,12 @@
  */
 import { isUnknown } from '../core/deadlines.js';
 import type { Logger } from '../core/job.js';
+import type { Meters } from '../core/meters.js';
 import type { CleanupPolicy } from '../core/policy.js';
 import type { Store, Swept } from '../core/store.js';
 import { pause, type System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
+import type { OrphanSweeper } from './orphan-sweeper.js';
 import type { SweepReport } from './report.js';
 import { createSlice } from './slice.js';
 import type { Ended, Things } from './things.js';
@@ -25,6 +27,8 @@ export interface PassParts {
   readonly logger: Logger;
   readonly cleanup: CleanupPolicy;
   readonly things: Things;
+  readonly meters: Meters;
+  readonly orphans: Pick<OrphanSweeper, 'take' | 'putBack'>;
   /** The name of this sweeper. */
   readonly by: string;
 }
@@ -53,17 +57,19 @@ export async function passOnce(parts: PassParts, how: HowToPass): Promise<SweepR
     sums.failures += failures;
   }
   if (!isOurs) return null;
+  const orphans = parts.orphans.take();
+  addThings(sums, 'orphan', orphans.cancelled);
   const { age = 0, count = 0, cap = 0 } = sums.removedBy;
   const report: SweepReport = {
     at: new Date(system.now()),
     by: parts.by,
-    examined: sums.examined,
+    examined: sums.examined + orphans.examined,
     removed: age + count + cap,
     removedBy: sums.removedBy,
-    failures: sums.failures,
+    failures: sums.failures + orphans.failures,
     durationMs: Math.round(system.monotonic() - began),
   };
-  await close(parts, report);
+  if (!(await close(parts, report))) parts.orphans.putBack(orphans);
   return report;
 }
 
@@ -127,7 +133,7 @@ function nextTurn(system: System): Promise<void> {
 /** True: go on. Too many parts that do nothing end the pass, whatever they say. */
 async function countPart({ things }: PassParts, how: HowToPass, sums: Sums, part: Swept): Promise<boolean> {
   sums.examined += part.examined;
-  let moved = part.lapsed + part.expired;
+  let moved = part.lapsed + part.expired + part.fenced;
   for (const [kind, n] of Object.entries(part.removedBy)) {
     sums.removedBy[kind] = (sums.removedBy[kind] ?? 0) + n;
     moved += n;
@@ -152,15 +158,17 @@ async function countPart({ things }: PassParts, how: HowToPass, sums: Sums, part
   return cleared > 0 || (part.more && sums.idle < idleMax);
 }
 
-/** Also of a pass that was called off: others need not wait for its term to lapse. */
-async function close({ store, logger, by }: PassParts, report: SweepReport): Promise<void> {
+/** Also of a pass that was called off: others need not wait for its term to lapse. Whether the ledger has it. */
+async function close({ store, logger, by }: PassParts, report: SweepReport): Promise<boolean> {
   const entry = JSON.stringify(report);
   const send = (): Promise<Swept> =>
     store.sweep({ limit: 1, cleanup: null, term: { holder: by, ttlMs: termMs }, entry });
   try {
     // A term has one entry at most, so an answer that was lost may be asked for again.
     await send().catch((error: unknown) => (isUnknown(error) ? send() : Promise.reject(error as Error)));
+    return true;
   } catch (error) {
     logger.warn('The ledger could not be written', { error: describeThrown(error).message });
+    return false;
   }
 }

@@ -7,7 +7,8 @@ export interface SweepReport {
   readonly removed: number;
   /**
    * Jobs by `age`, `count` and `cap`; beside them, where there were any, `thing`s (artifacts and temporary folders) that went
-   * with their jobs or were due, and `file`s that nobody owned.
+   * with their jobs or were due, `file`s that nobody owned, and `orphan`s: pending jobs that were cancelled because their
+   * subject is gone.
    */
   readonly removedBy: { readonly [kind: string]: number };
   readonly failures: number;

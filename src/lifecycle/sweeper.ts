@@ -8,6 +8,7 @@ import { defaults } from '../core/policy.js';
 import type { Store } from '../core/store.js';
 import { describeThrown } from '../core/thrown.js';
 import { capWarning, standingOf } from './cap.js';
+import { oldestLag } from './lag.js';
 import { passOnce, type PassParts, termMs } from './pass.js';
 import { readReport, type SweepReport } from './report.js';
 
@@ -18,7 +19,11 @@ export interface Sweeper {
   stopPeriodicCleanup(): Promise<void>;
   /** Tending and cleanup, once, to the end. Rejects where another process is at it for too long. */
   sweep(): Promise<SweepReport>;
+  /** Something was done that belongs into the ledger: a pass soon, where the cleanup goes by itself. */
+  noteSoon(): void;
   readonly lastSweepAt: Date | null;
+  /** Passes that broke off since the last one that came to its end. */
+  readonly failures: number;
   stop(): Promise<void>;
 }
 
@@ -27,12 +32,14 @@ const partLimit = 500;
 const capDelayMs = 20;
 /** The next pass will hardly do better than the one that found nothing to remove. */
 const stuckDelayMs = 60_000;
+/** Sweeps for orphans of several kinds come together. */
+const noteDelayMs = 100;
 /** Whoever was at it may have looked before the cap was exceeded, or die. */
 const busyDelayMs = 1_000;
 
 /** `alsoTend` is what else goes by the rhythm of tending; it does not reject. */
 export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): Sweeper {
-  const { store, system, logger, cleanup } = parts;
+  const { store, system, logger, cleanup, meters } = parts;
   const warnOfCap = capWarning(system, logger);
   let passing: Promise<SweepReport | null> | null = null;
   let next: Promise<SweepReport | null> | null = null;
@@ -42,6 +49,7 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
   let callOffCleanup: (() => void) | null = null;
   let callOffCap: (() => void) | null = null;
   let callOffAgain: (() => void) | null = null;
+  let callOffNote: (() => void) | null = null;
   /** All above the cap that has finished is held, or what it owns cannot be ended. */
   let isStuck = false;
   let lastSweepAt: Date | null = null;
@@ -66,17 +74,30 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
 
   async function passOne(busy: 'wait' | 'leave', orphans: boolean): Promise<SweepReport | null> {
     try {
+      // A pass for the cap comes often and looks at no age.
+      const lag = meters.isOn && orphans ? await oldestLag(parts).catch(() => null) : null;
       const report = await passOnce(parts, { busy, orphans, failuresBefore: failures, signal: stopping.signal });
       await alsoTend();
       if (!report) return null;
+      if (meters.isOn) count(report, lag);
       failures = 0;
       lastSweepAt = report.at;
       await tell(report);
       return report;
     } catch (error) {
       failures += 1;
+      meters.add('cleanup_failures', 1);
       throw error;
     }
+  }
+
+  /** Passes that broke off are in the report too, and were counted when they did. */
+  function count(report: SweepReport, lag: (() => number) | null): void {
+    meters.add('cleanup_passes', 1);
+    for (const [kind, n] of Object.entries(report.removedBy)) if (n > 0) meters.add('cleanup_removed', n, { kind });
+    if (report.failures > failures) meters.add('cleanup_failures', report.failures - failures);
+    meters.took('cleanup', report.durationMs);
+    if (lag && (report.removedBy.age ?? 0) > 0) meters.took('cleanup_lag', lag());
   }
 
   async function tell({ removed }: SweepReport): Promise<void> {
@@ -150,6 +171,15 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
     if (!(await pass('leave', false))) lookAtCap(busyDelayMs);
   }
 
+  /** One pass for many notes. Where another process is at it, the next pass of this one has them. */
+  function noteSoon(): void {
+    if (!callOffCleanup || callOffNote) return;
+    callOffNote = system.timer(noteDelayMs, () => {
+      callOffNote = null;
+      void quietly(() => pass('leave', false));
+    });
+  }
+
   /** To the end: a crash of many workers comes back in one go. */
   async function tend(): Promise<void> {
     for (let more = true; more && !stopping.signal.aborted; ) {
@@ -175,8 +205,12 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
   tendLater();
   return {
     sweep,
+    noteSoon,
     get lastSweepAt() {
       return lastSweepAt;
+    },
+    get failures() {
+      return failures;
     },
     startPeriodicCleanup() {
       if (callOffCleanup || stopping.signal.aborted) return;
@@ -184,8 +218,8 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
       void quietly(cleanUp);
     },
     async stopPeriodicCleanup() {
-      for (const callOff of [callOffCleanup, callOffCap, callOffAgain]) callOff?.();
-      callOffCleanup = callOffCap = callOffAgain = null;
+      for (const callOff of [callOffCleanup, callOffCap, callOffAgain, callOffNote]) callOff?.();
+      callOffCleanup = callOffCap = callOffAgain = callOffNote = null;
       await passing?.catch(() => undefined);
     },
     async stop() {

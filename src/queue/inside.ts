@@ -21,7 +21,7 @@ function isReadable(job: { options?: JobOptions } | null | undefined): boolean {
 }
 
 export async function insertInside(
-  store: Store,
+  store: Pick<Store, 'insert'>,
   tx: SqlClient,
   made: readonly (NewJob | Promise<NewJob>)[],
   { atomic }: { readonly atomic: boolean },

@@ -91,6 +91,12 @@ function build(details: TypeDetails, input: unknown, given: OptionValues, system
   const when = given.when ?? base.when ?? atOnce;
   if (when !== atOnce) checkDueBeforeTtl(when, ttlMs, system, logger, details.name);
   const ownPolicy = given.backoff !== undefined || given.timeoutMs !== undefined || given.keep !== undefined;
+  const subject = given.subject ?? perInput(details, 'subject', input) ?? base.subject ?? null;
+  if (subject === null && details.checkSubject)
+    throw new LastoutError(
+      'SUBJECT_REQUIRED',
+      `Job type "${details.name}" checks its subject, and this job has none; give subject with the type or the job.`,
+    );
   return {
     id: given.id ?? system.id(),
     idGiven: given.id !== undefined,
@@ -101,7 +107,7 @@ function build(details: TypeDetails, input: unknown, given: OptionValues, system
     when,
     ttlMs,
     maxAttempts: given.attempts ?? base.attempts ?? defaults.attempts,
-    subject: given.subject ?? perInput(details, 'subject', input) ?? base.subject ?? null,
+    subject,
     key:
       given.deduplicationKey !== undefined
         ? given.deduplicationKey

@@ -25,6 +25,8 @@ export interface Watch {
   events(options?: EventOptions): AsyncIterable<JobEvent>;
   on(name: JobEvent['name'], listener: (event: JobEvent) => void): () => void;
   wait(id: string, options?: { timeout?: Duration; signal?: AbortSignal }): Promise<Job>;
+  /** An event that is not in the log, to those who listen by name. */
+  tell(event: JobEvent): void;
   /** Whoever waits looks once more: resolves when all have. */
   stop(): Promise<void>;
 }
@@ -210,6 +212,7 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
       waits.add(over);
       return waiting;
     },
+    tell: deliver,
     async stop() {
       closed = true;
       unsubscribe();

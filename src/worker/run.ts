@@ -5,11 +5,13 @@ import { LastoutError } from '../core/errors.js';
 import type { Job, JobError, Progress } from '../core/job.js';
 import { toStoredText } from '../core/json.js';
 import { inputOf, unreadableInput } from '../core/job-view.js';
-import { Verdict } from '../core/outcome.js';
-import type { Belongings, BelongingsOf } from '../core/owned.js';
+import { isVerdict, Verdict } from '../core/outcome.js';
+import type { Asker, Belongings, BelongingsOf, BoundLeases, BoundLeasesOf } from '../core/owned.js';
 import { backoffMs, defaults, functionBackoffMs, policyOf, type StoredPolicy } from '../core/policy.js';
 import type { Note, StoredJob } from '../core/store.js';
+import type { AskSubject } from '../core/subject.js';
 import type { System } from '../core/system.js';
+import type { Tracing } from '../core/tracing.js';
 import { describeReason, describeThrown } from '../core/thrown.js';
 import type { Claim } from './claims.js';
 import { contextOf } from './context.js';
@@ -24,8 +26,12 @@ export interface RunParts {
   readonly system: System;
   readonly details: TypeDetails;
   readonly belongingsOf: BelongingsOf;
+  readonly boundLeasesOf: BoundLeasesOf;
+  readonly tracing: Tracing | null;
+  readonly askSubject: AskSubject;
   /** Of the claims of this worker. */
   readonly owner: string;
+  readonly leaseMs: number;
   toJob(stored: StoredJob, input: unknown): Job;
   /** Progress and log lines, to be written under the claim. */
   note(run: Run, entry: Entry): void;
@@ -43,12 +49,15 @@ export class Run {
   over = false;
   /** By the monotonic clock; null: it is not measured. */
   startedAt: number | null = null;
+  /** The same, for those who count; null: nobody does. */
+  measuredAt: number | null = null;
   #controller: AbortController | null = null;
   #stopReason: LastoutError | null = null;
   #callOffTimer: (() => void) | null = null;
   #input: unknown;
   #job: Job | null = null;
   #belongings: Belongings | null = null;
+  #leases: BoundLeases | null = null;
 
   constructor(
     readonly stored: StoredJob,
@@ -72,7 +81,27 @@ export class Run {
     if (lost) throw lost;
     const { timeoutMs } = this.#policy;
     if (timeoutMs !== null) this.#startTimeLimit(timeoutMs);
+    const { tracing } = this.parts;
+    return tracing ? tracing.process(this.stored, () => this.#start()) : this.#start();
+  }
+
+  #start(): unknown {
+    return this.parts.details.checkSubject ? this.#callIfPresent() : this.#begin();
+  }
+
+  #begin(): unknown {
     return this.parts.details.run!(contextOf(this));
+  }
+
+  /** A job whose subject is known to be gone ends without having begun; who does not know lets it run. */
+  async #callIfPresent(): Promise<unknown> {
+    const { subject } = this.stored;
+    // A job from before its type asked for one.
+    if (subject === null) return this.#begin();
+    const presence = await this.parts.askSubject(subject, this.signal);
+    this.signal.throwIfAborted();
+    if (presence !== 'absent') return this.#begin();
+    return new Verdict('cancel', { error: { code: 'ORPHANED', message: `The subject ${subject} is gone` } });
   }
 
   get input(): unknown {
@@ -87,14 +116,36 @@ export class Run {
 
   /** Made when the handler first asks for one. */
   get belongings(): Belongings {
-    const { id, epoch, signal } = this;
-    this.#belongings ??= this.parts.belongingsOf({ id, epoch, signal, owner: this.parts.owner });
+    this.#belongings ??= this.parts.belongingsOf(this.#asker);
     return this.#belongings;
   }
 
+  get leases(): BoundLeases {
+    this.#leases ??= this.parts.boundLeasesOf(this.#asker);
+    return this.#leases;
+  }
+
+  get #asker(): Asker {
+    const { owner, leaseMs } = this.parts;
+    const { id, epoch, signal } = this;
+    const abort = (reason: LastoutError): void => this.abort(reason);
+    return { id, epoch, owner, signal, subject: this.stored.subject, leaseMs, abort };
+  }
+
+  /** The claim was extended. */
+  beat(): void {
+    void this.#leases?.beat();
+  }
+
+  /** The attempt is over, though the handler's code may still run. Null: it took no lease. */
+  endLeases(): Promise<void> | null {
+    return this.#leases && this.#leases.end();
+  }
+
   /** The handler has ended. Null: it asked for nothing. */
-  endBelongings(): Promise<void> | null {
-    return this.#belongings && this.#belongings.end();
+  endBelongings(): Promise<unknown> | null {
+    if (!this.#leases) return this.#belongings && this.#belongings.end();
+    return Promise.all([this.endLeases(), this.#belongings?.end()]);
   }
 
   note(entry: Entry): void {
@@ -178,15 +229,6 @@ export class Run {
 
 /** Most handlers return nothing. */
 const completed: Ending = { kind: 'complete', result: 'null' };
-
-/** A Proxy may refuse even to be asked. */
-function isVerdict(value: unknown): value is Verdict {
-  try {
-    return value instanceof Verdict;
-  } catch {
-    return false;
-  }
-}
 
 function misplaced({ outcome }: Verdict): string {
   return `The handler threw ${outcome}(…); return it instead`;

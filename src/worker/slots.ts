@@ -4,6 +4,7 @@ import { LastoutError } from '../core/errors.js';
 import type { StoredJob } from '../core/store.js';
 import { AheadLine, aheadMeter, aheadWaitMaxMs, type AheadMeter } from './ahead.js';
 import type { Claim } from './claims.js';
+import { measureBegun, measureRan } from './measure.js';
 import { createNotebook, type Notebook } from './notebook.js';
 import { Run, type RunParts } from './run.js';
 import type { Worker } from './worker.js';
@@ -19,14 +20,17 @@ export class Slots {
   readonly #partsOf = new Map<string, RunParts>();
 
   constructor(private readonly worker: Worker) {
-    const { system, toJob, types, settings, belongingsOf } = worker.parts;
+    const { system, toJob, types, settings, belongingsOf, boundLeasesOf, askSubject, tracing } = worker.parts;
     const owner = worker.id;
+    const { leaseMs } = settings;
     this.notebook = createNotebook(worker);
     this.#meter = aheadMeter(settings.concurrency);
     const note: RunParts['note'] = (run, entry) => this.notebook.write(run, entry);
     const overdue: RunParts['overdue'] = (run) => this.#overdue(run);
     for (const [name, details] of types)
-      this.#partsOf.set(name, { system, toJob, details, belongingsOf, owner, note, overdue });
+      this.#partsOf.set(name, {
+        ...{ system, toJob, details, belongingsOf, boundLeasesOf, askSubject, tracing, owner, leaseMs, note, overdue },
+      });
   }
 
   /** How many jobs wait for a slot, and how many may. */
@@ -70,7 +74,12 @@ export class Slots {
     this.started += 1;
     this.running += 1;
     run.isRunning = true;
-    if (this.#meter.wants()) run.startedAt = this.worker.parts.system.monotonic();
+    const { meters, system } = this.worker.parts;
+    if (this.#meter.wants()) run.startedAt = system.monotonic();
+    if (meters.isOn) {
+      run.measuredAt = system.monotonic();
+      measureBegun(meters, run, run.measuredAt);
+    }
     void this.#execute(run);
   }
 
@@ -82,11 +91,17 @@ export class Slots {
       ending = run.endingOfThrown(thrown);
     }
     if (run.startedAt !== null) this.#meter.ran(this.worker.parts.system.monotonic() - run.startedAt);
+    if (run.measuredAt !== null) this.#measure(run, run.measuredAt, ending);
     const written = this.notebook.written(run);
     if (written) await written;
     const ended = run.endBelongings();
     if (ended) await ended;
     this.#ended(run, ending);
+  }
+
+  #measure(run: Run, measuredAt: number, ending: Ending): void {
+    const { meters, system } = this.worker.parts;
+    measureRan(meters, run, ending, system.monotonic() - measuredAt);
   }
 
   #ended(run: Run, ending: Ending): void {
@@ -142,6 +157,7 @@ export class Slots {
   /** Frees the slot of a handler whose claim is over; its code may still run and is shown as stuck until it returns. */
   abandon(run: Run, reason: LastoutError): void {
     run.abort(reason);
+    void run.endLeases();
     this.#leave(run);
     this.stuck.add(run);
     this.notebook.drop(run);

@@ -6,13 +6,17 @@
 import { isUnknown } from '../core/deadlines.js';
 import type { TypeDetails } from '../core/definition.js';
 import type { Job, Logger } from '../core/job.js';
-import type { BelongingsOf } from '../core/owned.js';
+import type { Meters } from '../core/meters.js';
+import type { BelongingsOf, BoundLeasesOf } from '../core/owned.js';
 import type { Claimed, ClaimRequest, Hint, SettleAnswer, Settlement, Store, StoredJob } from '../core/store.js';
+import type { AskSubject } from '../core/subject.js';
 import type { System } from '../core/system.js';
 import { thisTurn } from '../core/this-turn.js';
+import type { Tracing } from '../core/tracing.js';
 import { aheadWaitMaxMs } from './ahead.js';
 import { Claim, Claims } from './claims.js';
 import { createHeart, type Heart } from './heart.js';
+import { measureSettled } from './measure.js';
 import type { WorkerSettings } from './options.js';
 import { createPatience, type Patience } from './patience.js';
 import type { Run } from './run.js';
@@ -34,6 +38,11 @@ export interface WorkerParts {
   readonly types: ReadonlyMap<string, TypeDetails>;
   readonly settings: WorkerSettings;
   readonly belongingsOf: BelongingsOf;
+  readonly boundLeasesOf: BoundLeasesOf;
+  readonly meters: Meters;
+  /** Null: no spans are made. */
+  readonly tracing: Tracing | null;
+  readonly askSubject: AskSubject;
   toJob(stored: StoredJob, input: unknown): Job;
 }
 
@@ -302,12 +311,15 @@ export class Worker {
   }
 
   #acknowledge(ended: readonly Ended[], answers: readonly SettleAnswer[]): void {
+    const { meters, system } = this.parts;
     for (let index = 0; index < ended.length; index++) {
       const { run, settlement } = ended[index]!;
       const { id, epoch, ending } = settlement;
       if (run) this.claims.forget(run);
-      if (answers[index] === 'ok') this.finished += ending.kind === 'release' ? 0 : 1;
-      else this.parts.logger.warn('Late result refused', { id, epoch, code: answers[index], ending: ending.kind });
+      if (answers[index] === 'ok') {
+        this.finished += ending.kind === 'release' ? 0 : 1;
+        if (run && meters.isOn) measureSettled(meters, run, ending, system);
+      } else this.parts.logger.warn('Late result refused', { id, epoch, code: answers[index], ending: ending.kind });
     }
   }
 

@@ -45,6 +45,21 @@ export const layers: Readonly<Record<string, Layer>> = {
     outside: ['node:*'],
     because: 'blobs know their owner by its id and meet the rest only through interfaces in core',
   },
+  observe: {
+    sees: ['core'],
+    outside: ['prom-client', '@opentelemetry/api'],
+    because: 'it looks at the store and is told what happens; nobody depends on being looked at',
+  },
+  leases: {
+    sees: ['core'],
+    outside: [],
+    because: 'leases are jobs like others and meet those who run and remove them only through interfaces in core',
+  },
+  'resources/process.ts': {
+    sees: ['core', 'system.ts'],
+    outside: ['node:*'],
+    because: 'a resource is defined as a user would define it, and is used without a queue that would bring the system',
+  },
   codec: { sees: ['core'], outside: [], because: 'it stands before any store and knows none' },
   'stores/local': { sees: ['core'], outside: [], because: 'what memory and SQLite share knows neither of them' },
   'stores/memory': {
@@ -93,12 +108,12 @@ export const layers: Readonly<Record<string, Layer>> = {
     because: 'it turns a URL into a store and does nothing else',
   },
   'open-options.ts': {
-    sees: ['core', 'queue', 'surface.ts'],
+    sees: ['core', 'queue', 'observe', 'surface.ts'],
     outside: [],
     because: 'it checks what open is given and opens nothing',
   },
   'surface.ts': {
-    sees: ['core', 'queue', 'queue/ticks.ts', 'worker', 'lifecycle'],
+    sees: ['core', 'queue', 'queue/ticks.ts', 'worker', 'lifecycle', 'observe'],
     outside: [],
     because: 'it gathers the public types of the parts and does nothing else',
   },
@@ -106,6 +121,16 @@ export const layers: Readonly<Record<string, Layer>> = {
     sees: ['core', 'artifacts', 'lifecycle', 'open-options.ts'],
     outside: [],
     because: 'it wires what ends things, as far as it needs nobody else',
+  },
+  'open-observe.ts': {
+    sees: ['core', 'lifecycle', 'observe', 'open-lifecycle.ts'],
+    outside: [],
+    because: 'it wires metrics, tracing and alerts to what they look at',
+  },
+  'open-leases.ts': {
+    sees: ['core', 'leases', 'worker'],
+    outside: [],
+    because: 'it gives leases the workers that end them, and does nothing else',
   },
   'open.ts': { sees: 'all', outside: 'all', because: 'it wires everything' },
   'index.ts': { sees: 'all', outside: 'all', because: 'it names what is public' },

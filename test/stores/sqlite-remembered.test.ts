@@ -88,6 +88,18 @@ describe.each(Object.keys(ways))('%s', (way) => {
     await Promise.all([store.close(), other.close()]);
   });
 
+  test('fences a subject and lifts it: the next insert and the next claim know', async () => {
+    const { store, other } = await twoStores();
+    const subject = 'trip:42';
+    await expect(add(store, newJob({ type: 'sms', subject }))).resolves.toMatchObject([{ outcome: 'created' }]);
+    await other.pause({ subject }, { reason: 'gone', forMs: 60_000 });
+    await expect(add(store, newJob({ subject }))).resolves.toMatchObject([{ outcome: 'refused' }]);
+    expect((await claim(store, { types: ['sms'] })).jobs).toHaveLength(0);
+    await other.pause({ subject }, null);
+    await expect(add(store, newJob({ subject }))).resolves.toMatchObject([{ outcome: 'created' }]);
+    await Promise.all([store.close(), other.close()]);
+  });
+
   test('limits a queue: the next job is refused', async () => {
     const { store, other, open } = await twoStores();
     const limits = new Map([['default', { maxPending: 2, concurrency: null, rate: null }]]);

@@ -5,6 +5,7 @@ import { backToPending, endClaimed, expire, isExpired } from './end.js';
 import { promote } from './place.js';
 import { type Allowance, allowancesOf, chargeStarts, earlier, firstOpening, roomIn } from './limits.js';
 import { claimRecord, deltaOf, type Step, tell, touchClaim } from './step.js';
+import { endFenced } from './subjects.js';
 import { verdictOf } from '../../core/ending.js';
 import { type ClaimRecord, queuesAwake, type Row } from './tables.js';
 import { processingView } from './view.js';
@@ -65,11 +66,13 @@ function takeReady(
   if (queues?.length === 0 || want === 0) return { taken, more: false };
   for (let examined = 0; examined < expiredMax; ) {
     const rows = tables.ready(request.types, queues, room, want - taken.length + 1);
-    let expired = 0;
+    let ended = 0;
     for (const row of rows) {
       if (isExpired(step, row)) {
         expire(step, row);
-        expired += 1;
+        ended += 1;
+      } else if (endFenced(step, row)) {
+        ended += 1;
       } else if (taken.length === want || (taken.length >= request.slots && !mayBeAhead(row, room))) {
         return { taken, more: true };
       } else {
@@ -79,7 +82,7 @@ function takeReady(
         if (left !== undefined) room.set(row.queue, left - 1);
       }
     }
-    if (expired === 0) return { taken, more: false };
+    if (ended === 0) return { taken, more: false };
     examined += rows.length;
   }
   return { taken, more: true };

@@ -1,28 +1,52 @@
 /** Insert: idempotent ids, deduplication and the new row, decided in one step. */
 import { printIn } from '../../core/print.js';
-import { refusedAsOther, refusedBatch } from '../../core/refusal.js';
+import { type Refusal, refusedAsOther, refusedBatch } from '../../core/refusal.js';
 import type { Inserted, NewJob, When } from '../../core/store.js';
 import { endPending, expire } from './end.js';
 import { refusalsOfFull, refuseFullBatch } from './full.js';
-import { refusalOfOwner, refusalsOfOwners } from './own.js';
+import { refusalOfOwner } from './own.js';
 import { instantOf } from './instant.js';
 import { matchesOf } from './matches.js';
 import { leavePlace, stand } from './place.js';
 import { deltaOf, type Step, tell, totalOf } from './step.js';
+import { refusalOfSubject } from './subjects.js';
 import { Place, type Row } from './tables.js';
 
 export function insert(step: Step, jobs: readonly NewJob[], atomic: boolean): Inserted[] {
   if (jobs.length > 1) step.tables.expectNew?.(jobs.map(({ id }) => id));
   const isKnown = (job: NewJob): boolean => knownAnswer(step, job) !== null;
-  const unowned = refusalsOfOwners(step, jobs, isKnown);
+  const early = refusalsOf(step, jobs, isKnown);
   if (atomic) {
     refuseBeforeAnyEffect(step, jobs);
-    for (const [index, job] of jobs.entries()) if (unowned.has(job)) throw refusedBatch(unowned.get(job)!, index);
+    for (const [index, job] of jobs.entries()) if (early.has(job)) throw refusedBatch(early.get(job)!, index);
     refuseFullBatch(step, jobs, isKnown);
     return jobs.map((job) => insertOne(step, job));
   }
-  const refusals = refusalsOfFull(step, jobs, (job) => unowned.has(job) || isKnown(job));
-  return jobs.map((job, index) => unowned.get(job) ?? refusals?.get(index) ?? insertOne(step, job));
+  const refusals = refusalsOfFull(step, jobs, (job) => early.has(job) || isKnown(job));
+  return jobs.map((job, index) => early.get(job) ?? refusals?.get(index) ?? insertOne(step, job));
+}
+
+const none: ReadonlyMap<NewJob, Refusal> = new Map();
+
+/** The jobs of a batch that are refused for what is stored before it. */
+function refusalsOf(
+  step: Step,
+  jobs: readonly NewJob[],
+  isKnown: (job: NewJob) => boolean,
+): ReadonlyMap<NewJob, Refusal> {
+  const hasFences = step.tables.hasFences();
+  let refusals: Map<NewJob, Refusal> | null = null;
+  for (const job of jobs) {
+    if ((job.ownedBy === null && !(hasFences && job.subject !== null)) || isKnown(job)) continue;
+    const refusal = refusalOf(step, job);
+    if (refusal) (refusals ??= new Map()).set(job, refusal);
+  }
+  return refusals ?? none;
+}
+
+/** Its subject has ended, or its owner is missing or not held. */
+function refusalOf(step: Step, job: NewJob): Refusal | null {
+  return refusalOfSubject(step, job) ?? refusalOfOwner(step, job);
 }
 
 /** Never throws: a refusal is an answer, and then nothing has happened. */
@@ -32,7 +56,7 @@ function insertOne(step: Step, job: NewJob): Inserted {
 
 /** A job that comes with a settlement. */
 export function insertThen(step: Step, job: NewJob): void {
-  if (knownAnswer(step, job) === null && refusalOfOwner(step, job) !== null) return;
+  if (knownAnswer(step, job) === null && refusalOf(step, job) !== null) return;
   insertOne(step, job);
 }
 

@@ -9,6 +9,7 @@ import { confirm } from './own.js';
 import { leavePlace, passTurn, stand } from './place.js';
 import { search } from './read.js';
 import { deltaOf, holderOf, type Step, tell, totalOf } from './step.js';
+import { condemn, isFenced } from './subjects.js';
 import { Place, type Row } from './tables.js';
 import { viewOf } from './view.js';
 
@@ -30,6 +31,8 @@ function act(step: Step, row: Row, move: Move, dryRun: boolean, newId: string | 
   switch (move.kind) {
     case 'cancel':
       return { outcome: cancel(step, row, move, dryRun) };
+    case 'condemn':
+      return { outcome: condemn(step, row, move.reason, dryRun) };
     case 'remove':
       return { outcome: remove(step, row, move, dryRun) };
     case 'retry':
@@ -119,6 +122,7 @@ function retry(step: Step, row: Row, dryRun: boolean, newId: string | undefined)
   if (state === 'pending' || state === 'processing') return { outcome: 'not_finished' };
   const owner = row.slot === null ? undefined : step.tables.slotOwner(row.type, row.slot);
   if (owner && !isExpired(step, owner)) return { outcome: 'skipped', newId: owner.id };
+  if (isFenced(step, row)) return { outcome: 'skipped' };
   if (dryRun || newId === undefined) return { outcome: 'retried' };
   if (step.tables.isKnown(newId)) return { outcome: 'retried', newId }; // this call comes again, or late
   // Both may be past their ttl without having been swept, and may be one and the same.

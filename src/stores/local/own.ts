@@ -1,4 +1,5 @@
 /** Jobs that belong to other jobs: who may own, and what is in the way of an owner's removal. */
+import { systemQueue } from '../../core/names.js';
 import { type Refusal, refusedAsStale, refusedAsUnowned } from '../../core/refusal.js';
 import type { Move, MoveOutcome, NewJob } from '../../core/store.js';
 import { farAway } from '../../core/store.js';
@@ -9,23 +10,6 @@ import type { Step } from './step.js';
 import type { Row } from './tables.js';
 import { viewOf } from './view.js';
 
-const none: ReadonlyMap<NewJob, Refusal> = new Map();
-
-/** The jobs of a batch whose owner is missing or not held, as it is before the batch. */
-export function refusalsOfOwners(
-  step: Step,
-  jobs: readonly NewJob[],
-  isKnown: (job: NewJob) => boolean,
-): ReadonlyMap<NewJob, Refusal> {
-  let refusals: Map<NewJob, Refusal> | null = null;
-  for (const job of jobs) {
-    if (job.ownedBy === null || isKnown(job)) continue;
-    const refusal = refusalOfOwner(step, job);
-    if (refusal) (refusals ??= new Map()).set(job, refusal);
-  }
-  return refusals ?? none;
-}
-
 export function refusalOfOwner(step: Step, { id, ownedBy, under }: NewJob): Refusal | null {
   if (ownedBy === null) return null;
   if (!step.tables.live(ownedBy) && !step.tables.finished(ownedBy)) return refusedAsUnowned(id, ownedBy);
@@ -33,20 +17,20 @@ export function refusalOfOwner(step: Step, { id, ownedBy, under }: NewJob): Refu
   return null;
 }
 
-/** What was announced exists now: it is kept until then. One that is due already may be about to be cleared away. */
+/** What was announced exists now: it is kept until then. One that is due, or was claimed, may be about to be cleared away. */
 export function confirm(
   step: Step,
   row: Row,
   { memo, when, under }: Move & { kind: 'confirm' },
   dryRun: boolean,
 ): MoveOutcome {
-  const { ownedBy } = row;
-  if (ownedBy === null || viewOf(step, row).state !== 'pending') return 'not_pending';
-  if (row.dueAt <= step.now) return 'stale';
-  if (under !== null && !heldUnder(step, under.owner, ownedBy, under.epoch)) return 'stale';
+  const { ownedBy, queue } = row;
+  if (queue !== systemQueue || viewOf(step, row).state !== 'pending') return 'not_pending';
+  if (row.dueAt <= step.now || row.epoch > 0) return 'stale';
+  if (under !== null && (ownedBy === null || !heldUnder(step, under.owner, ownedBy, under.epoch))) return 'stale';
   if (dryRun) return 'confirmed';
   leavePlace(step, row);
-  row.memo = memo;
+  row.memo = memo ?? row.memo;
   row.dueAt = when === null ? farAway : instantOf(step, when);
   step.tables.save(row);
   stand(step, row);

@@ -11,6 +11,7 @@ import type {
   Store,
   StoreContext,
 } from '../../core/store.js';
+import type { StandingFence, SubjectFence } from '../../core/subject.js';
 import { claim, extend } from './claim.js';
 import { insert } from './insert.js';
 import { keepLimits } from './limits.js';
@@ -18,6 +19,7 @@ import { move } from './move.js';
 import { find, readLog, tally } from './read.js';
 import { note, settle } from './settle.js';
 import { beginStep, closeStep, hintsOf, type Step } from './step.js';
+import { fenceSubject } from './subjects.js';
 import { sweep } from './sweep.js';
 import type { Tables, Transact } from './tables.js';
 
@@ -72,6 +74,15 @@ function localStore(engine: LocalEngine, context: StoreContext): Store {
   }
   const look = <T>(verb: (step: Step) => T): Promise<T> => engine.reading((tables) => verb(beginStep(tables, now())));
 
+  const pause = (
+    what: string | null | { readonly subject: string },
+    how: boolean | SubjectFence | null,
+  ): Promise<StandingFence | null | void> =>
+    change((step) => {
+      if (typeof how === 'boolean') pauseQueue(step, what as string | null, how);
+      else return fenceSubject(step, (what as { readonly subject: string }).subject, how);
+    });
+
   const read = (request: ReadRequest): Promise<unknown> => look((step) => readLog(step, request));
 
   return {
@@ -102,13 +113,7 @@ function localStore(engine: LocalEngine, context: StoreContext): Store {
       return swept;
     },
     move: (request) => (request.dryRun ? look((step) => move(step, request)) : change((step) => move(step, request))),
-    pause: (queue, paused) =>
-      change((step) => {
-        if (queue === null && !paused) step.tables.clearPauses();
-        else step.tables.setPaused(queue ?? '*', paused);
-        if (paused) step.paused = true;
-        else step.readyTypes.add('*');
-      }),
+    pause: pause as Store['pause'],
     find: (request) => look((step) => find(step, request)),
     tally: (cleanup) => look((step) => tally(step, cleanup)),
     read: read as Store['read'],
@@ -128,4 +133,11 @@ function localStore(engine: LocalEngine, context: StoreContext): Store {
       await engine.close();
     },
   };
+}
+
+function pauseQueue(step: Step, queue: string | null, paused: boolean): void {
+  if (queue === null && !paused) step.tables.clearPauses();
+  else step.tables.setPaused(queue ?? '*', paused);
+  if (paused) step.paused = true;
+  else step.readyTypes.add('*');
 }

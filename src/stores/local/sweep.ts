@@ -8,6 +8,7 @@ import { tend } from './claim.js';
 import { liftHolds } from './hold.js';
 import { removeRow } from './move.js';
 import type { Step } from './step.js';
+import { collectFenced } from './subjects.js';
 import type { Row } from './tables.js';
 import { noteTerm, takeTerm } from './term.js';
 
@@ -17,6 +18,7 @@ const nothing: Swept = {
   examined: 0,
   lapsed: 0,
   expired: 0,
+  fenced: 0,
   removedBy: { age: 0, count: 0, cap: 0 },
   owing: [],
   dueThings: [],
@@ -29,7 +31,15 @@ export function sweep(step: Step, { limit, cleanup, term, entry }: SweepRequest)
   if (entry !== null && term) return { ...nothing, term: noteTerm(step, term.holder, entry) };
   const lifted = liftHolds(step, liftedMax);
   const { lapsed, expired, more } = tend(step);
-  const tended = { ...nothing, examined: lapsed + expired, lapsed, expired, more: more || lifted === liftedMax };
+  const { fenced, more: moreFenced } = collectFenced(step, limit);
+  const tended = {
+    ...nothing,
+    examined: lapsed + expired + fenced,
+    lapsed,
+    expired,
+    fenced,
+    more: more || moreFenced || lifted === liftedMax,
+  };
   if (!cleanup) return tended;
   const no = term && takeTerm(step, term);
   if (term && no === null) return { ...tended, busy: true };

@@ -92,6 +92,16 @@ export interface ClaimRecord {
   readonly queues: readonly string[];
 }
 
+/** A subject has ended: none of its jobs comes in or starts. */
+export interface Fence {
+  readonly subject: string;
+  readonly at: number;
+  readonly until: number;
+  readonly reason: string;
+  /** When a sweep looks for jobs that slipped in beside it, or lets it go. */
+  readonly dueAt: number;
+}
+
 /** Jobs that started between two instants, as one. */
 export interface Starts {
   readonly from: number;
@@ -307,6 +317,15 @@ export interface Tables {
   paused(): ReadonlySet<string>;
   setPaused(queue: string, paused: boolean): void;
   clearPauses(): void;
+
+  // Fences of subjects.
+  /** Whether there is any, also one that is over. */
+  hasFences(): boolean;
+  fence(subject: string): Fence | undefined;
+  setFence(fence: Fence): void;
+  dropFence(subject: string): void;
+  /** Those whose dueAt is not after now, in order of it. */
+  dueFences(now: number, limit: number): readonly Fence[];
 
   // Bounded logs.
   /** Appends the events of one step as one record, and trims to the newest records. */

@@ -2,6 +2,7 @@
 import type { LogLine } from '../../core/store.js';
 import { bounds, type ClaimRecord, type Row, type Tables, type TallyState, type Tombstone } from '../local/tables.js';
 import { createEventLog } from './events.js';
+import { createFences } from './fences.js';
 import { createFinished } from './finished.js';
 import { createInTurn } from './in-turn.js';
 import { createLimits } from './limits.js';
@@ -184,6 +185,7 @@ export function createTables(): Tables {
     paused: () => paused,
     setPaused: (queue, on) => void (on ? paused.add(queue) : paused.delete(queue)),
     clearPauses: () => paused.clear(),
+    ...createFences(),
 
     addEvents: (at, list) => events.add(at, list),
     events: (after, limit) => events.read(after, limit),

@@ -2,6 +2,7 @@
 import type { LastoutError } from '../../core/errors.js';
 import {
   type Refusal,
+  refusedAsEnded,
   refusedAsFull,
   refusedAsOther,
   refusedAsStale,
@@ -22,6 +23,7 @@ export function insertedIn(jobs: readonly NewJob[], answers: string | null): (In
     else if (outcome === 'full') inserted[index] = refusedAsFull(id, other!, most!, pending!);
     else if (outcome === 'JOB_NOT_FOUND') inserted[index] = refusedAsUnowned(id, other!);
     else if (outcome === 'STALE_CLAIM') inserted[index] = refusedAsStale(id, other!);
+    else if (outcome === 'SUBJECT_ENDED') inserted[index] = refusedAsEnded(id, jobs[index]!.subject!, most!);
     else if (outcome === 'replaced') inserted[index] = { id, outcome, replaced: other! };
     else inserted[index] = { id, outcome };
   }
@@ -39,25 +41,28 @@ type AnswerIn = readonly [
     | 'conflict'
     | 'full'
     | 'JOB_NOT_FOUND'
-    | 'STALE_CLAIM',
+    | 'STALE_CLAIM'
+    | 'SUBJECT_ENDED',
   id: string,
   other: string | null,
+  /** Of a refusal for want of room; or, in its place, until when a fence stands. */
   most?: number,
   pending?: number,
 ];
 
 interface RefusalIn {
-  readonly code: 'QUEUE_FULL' | 'IDEMPOTENCY_CONFLICT' | 'JOB_NOT_FOUND' | 'STALE_CLAIM';
+  readonly code: 'QUEUE_FULL' | 'IDEMPOTENCY_CONFLICT' | 'JOB_NOT_FOUND' | 'STALE_CLAIM' | 'SUBJECT_ENDED';
   readonly index: number;
   readonly most: number;
   readonly pending: number;
+  readonly until: number;
 }
 
 function refusalIn(jobs: readonly NewJob[], refusal: RefusalIn): LastoutError {
   return refusedBatch(reasonIn(jobs[refusal.index]!, refusal), refusal.index);
 }
 
-function reasonIn({ id, queue, ownedBy }: NewJob, { code, most, pending }: RefusalIn): Refusal {
+function reasonIn({ id, queue, ownedBy, subject }: NewJob, { code, most, pending, until }: RefusalIn): Refusal {
   switch (code) {
     case 'QUEUE_FULL':
       return refusedAsFull(id, queue, most, pending);
@@ -67,5 +72,7 @@ function reasonIn({ id, queue, ownedBy }: NewJob, { code, most, pending }: Refus
       return refusedAsUnowned(id, ownedBy!);
     case 'STALE_CLAIM':
       return refusedAsStale(id, ownedBy!);
+    case 'SUBJECT_ENDED':
+      return refusedAsEnded(id, subject!, until);
   }
 }

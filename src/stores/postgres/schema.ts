@@ -21,6 +21,7 @@ import { remove } from './sql/remove.js';
 import { retention } from './sql/retention.js';
 import { settle } from './sql/settle.js';
 import { step } from './sql/step.js';
+import { subjects } from './sql/subjects.js';
 import { sweep } from './sql/sweep.js';
 import { tables } from './sql/tables.js';
 import { tally } from './sql/tally.js';
@@ -31,7 +32,7 @@ import { why } from './sql/why.js';
 /** In an order in which each part finds the types that it uses. */
 const parts = [
   ...[tables, step, place, end, policies, matches, insert, own, batch, alike, limits, find, ready, tend, claim],
-  ...[settle, exchange, move, hold, remove, retention, term, sweep, tally, read, why, plan, audit],
+  ...[settle, exchange, move, hold, remove, retention, term, subjects, sweep, tally, read, why, plan, audit],
 ];
 
 /** `schema`: a quoted identifier. */

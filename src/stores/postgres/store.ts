@@ -28,6 +28,7 @@ import {
   type WorkerCard,
 } from '../../core/store.js';
 import type { SqlClient } from '../../core/job.js';
+import type { StandingFence, SubjectFence } from '../../core/subject.js';
 import type { Call, Rows } from './call.js';
 import { answersIn, begunIn, claimArgs, claimedIn, createSpots, endingsIn, noClaim, stepLine } from './claims-in.js';
 import { insertedIn } from './answers.js';
@@ -99,6 +100,20 @@ function verbsOn({ call, context, sender, give }: VerbParts): Verbs {
     return claimed;
   }
 
+  async function pause(
+    what: string | null | { readonly subject: string },
+    how: boolean | SubjectFence | null,
+  ): Promise<StandingFence | null | void> {
+    if (typeof how !== 'boolean') {
+      const { subject } = what as { readonly subject: string };
+      const args = [now(), subject, how !== null, how?.reason ?? null, how?.forMs ?? null];
+      const [fence] = (await call('pause_subject_v1', args)) as [[number, number]?];
+      return fence ? { at: fence[0], until: fence[1] } : null;
+    }
+    const [[hints]] = (await call('pause_v1', [sender, what, how])) as [[string]];
+    tell(hints);
+  }
+
   function read(request: ReadRequest & { log: 'events' }): Promise<EventPage>;
   function read(request: ReadRequest & { log: 'job' }): Promise<readonly LogLine[]>;
   function read(request: ReadRequest & { log: 'claims' }): Promise<readonly HeldClaim[]>;
@@ -167,7 +182,7 @@ function verbsOn({ call, context, sender, give }: VerbParts): Verbs {
         cleanup && numberOrNull(cleanup.maxStoredJobs),
         ...[term?.holder ?? null, term?.ttlMs ?? null, entry],
       ])) as unknown as [SweptRow];
-      tell(row[6]);
+      tell(row[7]);
       return sweptIn(row);
     },
     async move({ filter, move, dryRun, cursor, limit }) {
@@ -177,10 +192,7 @@ function verbsOn({ call, context, sender, give }: VerbParts): Verbs {
       tell(hints);
       return { items: (rows.slice(0, -1) as MovedRow[]).map(movedIn), next: cursorOf(next) };
     },
-    async pause(queue, paused) {
-      const [[hints]] = (await call('pause_v1', [sender, queue, paused])) as [[string]];
-      tell(hints);
-    },
+    pause: pause as Store['pause'],
     async find({ filter, cursor, limit }) {
       const rows = await call('find_v1', [now(), JSON.stringify(filterIn(filter)), belowOf(cursor), limit]);
       const next = rows.find(([job]) => job === null)?.[1] as number | undefined;
@@ -205,15 +217,25 @@ function verbsOn({ call, context, sender, give }: VerbParts): Verbs {
 }
 
 type SweptRow = readonly [
-  ...[lapsed: number, expired: number, age: number, count: number, cap: number, more: boolean, hints: string],
+  ...[
+    lapsed: number,
+    expired: number,
+    fenced: number,
+    age: number,
+    count: number,
+    cap: number,
+    more: boolean,
+    hints: string,
+  ],
   ...[owing: string | null, dueThings: string | null, term: number | null, busy: boolean],
 ];
 
-function sweptIn([lapsed, expired, age, count, cap, more, , owing, dueThings, term, busy]: SweptRow): Swept {
+function sweptIn([lapsed, expired, fenced, age, count, cap, more, , owing, dueThings, term, busy]: SweptRow): Swept {
   return {
-    examined: lapsed + expired + age + count + cap + idsIn(owing).length,
+    examined: lapsed + expired + fenced + age + count + cap + idsIn(owing).length,
     lapsed,
     expired,
+    fenced,
     removedBy: { age, count, cap },
     owing: idsIn(owing),
     dueThings: idsIn(dueThings),
@@ -236,6 +258,7 @@ function filterIn({ ownedBy, ...filter }: JobFilter): object {
 function moveIn(move: Move): object {
   switch (move.kind) {
     case 'cancel':
+    case 'condemn':
     case 'remove':
       return move;
     case 'retry':

@@ -3,7 +3,7 @@ import { seqOf } from '../../core/refusal.js';
 import type { CleanupPolicy } from '../../core/policy.js';
 import { farAway, type JobFilter, type Move } from '../../core/store.js';
 import type { Args } from './connection.js';
-import { cancelError, underText } from './rows.js';
+import { cancelError, orphanError, underText } from './rows.js';
 import type { scripts } from './scripts.js';
 
 export type Value = string | number;
@@ -25,6 +25,8 @@ export function moveText(move: Move): string {
   switch (move.kind) {
     case 'cancel':
       return JSON.stringify({ kind: move.kind, force: move.force, error: cancelError(move.reason) });
+    case 'condemn':
+      return JSON.stringify({ kind: move.kind, error: orphanError(move.reason) });
     case 'remove':
       return JSON.stringify({ ...move, error: cancelError(move.reason ?? 'Removed') });
     case 'retry':
@@ -46,7 +48,7 @@ export function moveText(move: Move): string {
     case 'confirm':
       return JSON.stringify({
         kind: move.kind,
-        memo: move.memo,
+        ...(move.memo !== null && { memo: move.memo }),
         ...(move.when ?? { at: farAway }),
         ...(move.under && { under: underText(move.under) }),
       });

@@ -2,6 +2,7 @@
 import type { LastoutError } from '../../core/errors.js';
 import { printIn, printOf } from '../../core/print.js';
 import {
+  refusedAsEnded,
   refusedAsFull,
   refusedAsOther,
   refusedAsStale,
@@ -57,6 +58,7 @@ type Answer =
   | ['created' | 'existing' | 'skipped' | 'coalesced' | 'conflict', id: string]
   | ['replaced', id: string, replaced: string]
   | ['unowned' | 'stale', id: string, ownedBy: string]
+  | ['ended', id: string, subject: string, until: string]
   | ['full', id: string, queue: string, maxPending: number, pending: number];
 
 /** All were created by the short way, or each has its answer. */
@@ -93,6 +95,8 @@ function answerIn(answer: Answer): Inserted {
       return refusedAsUnowned(id, answer[2]);
     case 'stale':
       return refusedAsStale(id, answer[2]);
+    case 'ended':
+      return refusedAsEnded(id, answer[2], Number(answer[3]));
     case 'replaced':
       return { id, outcome: 'replaced', replaced: answer[2] };
     default:

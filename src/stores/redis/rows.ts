@@ -208,6 +208,10 @@ export function cancelError(reason: string): string {
   return JSON.stringify({ code: 'CANCELLED', message: reason });
 }
 
+export function orphanError(reason: string): string {
+  return JSON.stringify({ code: 'ORPHANED', message: reason });
+}
+
 export function reasonIn(error: string | null): string | null {
   return error === null ? null : (JSON.parse(error) as { message: string }).message;
 }

@@ -6,6 +6,7 @@ import { chunks } from './lua/chunks.js';
 import { claim, claimVerb, extend, tend } from './lua/claim.js';
 import { claims } from './lua/claims.js';
 import { ending } from './lua/end.js';
+import { collectFenced, fences, pauseSubject } from './lua/fences.js';
 import { finished, retention } from './lua/finished.js';
 import { full } from './lua/full.js';
 import { holding } from './lua/hold.js';
@@ -51,7 +52,7 @@ function reading(name: string, ...parts: readonly string[]): Script {
 
 const stored = [rows, chunks, pending, tables, finished, claims];
 const living = [...stored, place, ending];
-const inserting = [scan, matches, insert];
+const inserting = [fences, scan, matches, insert];
 const claiming = [limits, allowances, tend, ready, view, claim];
 /** For scripts that only look: what they never write they need not gather. */
 const lookedAt = ['local flushes, step = {}, { counts = {} }\n', ...stored, ending];
@@ -66,7 +67,7 @@ const claimed = '\nlocal claimed = claimPlain()\nif claimed then return { tellPl
 export const scripts = {
   /** Only what adds jobs is refused by a server that is out of memory. */
   insert: shortFirst('insert', '', [insertPlain], [...living, limits, ...inserting, full, insertBatch]),
-  claim: shortFirst('claim', allowOom, [claimPlain, claimed], [...living, ...claiming, claimVerb]),
+  claim: shortFirst('claim', allowOom, [claimPlain, claimed], [...living, fences, ...claiming, claimVerb]),
   extend: writing('extend', begin, claims, keepCard, extend),
   settle: shortFirst(
     'settle',
@@ -74,11 +75,16 @@ export const scripts = {
     [begin, settlePlain, claimPlain, settleShortWay],
     [...living, ...inserting, settle, ...claiming, settleBatch],
   ),
-  sweep: writing('sweep', ...living, retention, holding, tend, remove, sweepCards, term, sweep),
+  sweep: writing(
+    'sweep',
+    ...[...living, retention, holding, tend, remove, sweepCards, term],
+    ...[fences, scan, view, find, collectFenced, sweep],
+  ),
   closeTerm: writing('closeTerm', term, closeTerm),
   move: writing('move', ...living, ...inserting, view, find, holding, remove, move),
   dryMove: reading('dryMove', ...lookedAt, place, ...inserting, view, find, holding, remove, move),
   pause: writing('pause', pause),
+  pauseSubject: writing('pauseSubject', pauseSubject),
   keepLimits: writing('keepLimits', keepLimits),
   find: reading('find', ...lookedAt, scan, view, find, findVerb),
   tally: reading('tally', ...lookedAt, retention, limits, allowances, due, tally),

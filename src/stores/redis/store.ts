@@ -12,6 +12,7 @@ import type {
   Store,
   StoredJob,
 } from '../../core/store.js';
+import type { StandingFence, SubjectFence } from '../../core/subject.js';
 import { cleanupArgs, cursorOf, filterArgs, list, moveText, type Value } from './args.js';
 import type { Args } from './connection.js';
 import { isLostData } from './errors.js';
@@ -19,7 +20,7 @@ import { hintsIn } from '../../core/hints.js';
 import { insertAnswers, insertArgs, type InsertReply, jobArgs, printsOf, refusalOf } from './insert.js';
 import type { RedisParts } from './parts.js';
 import { readLog } from './read.js';
-import { claimedPlain, jobIn, reasonIn, shapesIn, type View } from './rows.js';
+import { cancelError, claimedPlain, jobIn, reasonIn, shapesIn, type View } from './rows.js';
 import { scripts } from './scripts.js';
 import { closedTerm, type SweepReply, sweptIn } from './sweep.js';
 import { isWorthTelling, type TallyLine, tallyOf } from './tally.js';
@@ -59,6 +60,19 @@ export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
   }
   async function read(request: ReadRequest): Promise<unknown> {
     return readLog(look, request);
+  }
+
+  async function pause(
+    what: string | null | { readonly subject: string },
+    how: boolean | SubjectFence | null,
+  ): Promise<StandingFence | null | void> {
+    if (typeof how !== 'boolean') {
+      const { subject } = what as { readonly subject: string };
+      const error = how === null ? '' : cancelError(how.reason);
+      const [at, until] = (await change('pauseSubject', [subject, how?.forMs ?? '', error])) as [string?, string?];
+      return at === undefined ? null : { at: Number(at), until: Number(until) };
+    }
+    tell((await change('pause', [(what as string | null) ?? '*', +how])) as string);
   }
 
   const verbs: RedisVerbs = {
@@ -113,9 +127,7 @@ export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
         next: cursorOf(next),
       };
     },
-    async pause(queue, paused) {
-      tell((await change('pause', [queue ?? '*', +paused])) as string);
-    },
+    pause: pause as Store['pause'],
     async find({ filter, cursor, limit }) {
       const reply = await look('find', filterArgs(filter, cursor, limit));
       const [next, shapeList, views] = reply as [string | null, string[], View[]];

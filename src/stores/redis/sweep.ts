@@ -5,6 +5,7 @@ export type SweepReply = [
   examined: number,
   lapsed: number,
   expired: number,
+  fenced: number,
   age: number,
   count: number,
   cap: number,
@@ -16,11 +17,12 @@ export type SweepReply = [
 ];
 
 export function sweptIn(reply: SweepReply): Swept {
-  const [examined, lapsed, expired, age, count, cap, more, term, busy, owing, dueThings] = reply;
+  const [examined, lapsed, expired, fenced, age, count, cap, more, term, busy, owing, dueThings] = reply;
   return {
     examined,
     lapsed,
     expired,
+    fenced,
     removedBy: { age, count, cap },
     owing,
     dueThings,
@@ -32,7 +34,7 @@ export function sweptIn(reply: SweepReply): Swept {
 
 /** Nothing else was done than to end a term; -1: not even that. */
 export function closedTerm(term: number): Swept {
-  return sweptIn([0, 0, 0, 0, 0, 0, 0, term, 0, [], []]);
+  return sweptIn([0, 0, 0, 0, 0, 0, 0, 0, term, 0, [], []]);
 }
 
 function termIn(term: number): number | null {

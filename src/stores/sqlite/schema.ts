@@ -93,6 +93,10 @@ const first = (n: Names): string => `
   ) strict, without rowid;
 
   create table ${n('queues')} (name text primary key) strict, without rowid;
+  create table ${n('fences')} (
+    subject text primary key, at integer not null, until integer not null, reason text not null, due_at integer not null
+  ) strict, without rowid;
+  create index ${n('fences_due')} on ${n('fences')} (due_at);
   create table ${n('limits')} (
     queue text primary key, max_pending integer, concurrency integer, rate_max integer, rate_per_ms integer, starts text
   ) strict, without rowid;

@@ -5,6 +5,7 @@ import type { Tables, TallyState } from '../local/tables.js';
 import { createClaims } from './claims.js';
 import type { SqliteDatabase } from './driver.js';
 import { createDueCount } from './due.js';
+import { createFences } from './fences.js';
 import { createFinished } from './finished.js';
 import { createHeld } from './held.js';
 import { createKnownIds } from './ids.js';
@@ -54,6 +55,7 @@ export function createTables(db: SqliteDatabase, namespace: string, isOurs: bool
   });
   const knownLimits = session.remember(() => limits.limits());
   const knownPauses = session.remember(() => pauses.paused());
+  const fences = createFences(session);
   const parts: readonly StepPart[] = [claims, held, ids, lineLog, tombstones, owned, ...session.parts];
 
   return {
@@ -70,6 +72,7 @@ export function createTables(db: SqliteDatabase, namespace: string, isOurs: bool
     ...createTerm(session),
     ...createCards(session),
     ...createTotals(session),
+    ...fences,
     limits: () => knownLimits.get(),
     setLimits(queue, wanted) {
       limits.setLimits(queue, wanted);

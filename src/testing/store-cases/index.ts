@@ -24,6 +24,7 @@ import { printCases } from './print.js';
 import { readCases } from './read.js';
 import { settleCases } from './settle.js';
 import { slotCases } from './slot.js';
+import { subjectCases } from './subjects.js';
 import { successorCases } from './successors.js';
 import { sweepCases } from './sweep.js';
 import { tallyCases } from './tally.js';
@@ -49,6 +50,7 @@ export const storeCases: readonly StoreCase[] = [
   ...sweepCases,
   ...moveCases,
   ...pauseCases,
+  ...subjectCases,
   ...readCases,
   ...dueCases,
   ...tallyCases,

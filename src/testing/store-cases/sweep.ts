@@ -298,6 +298,7 @@ const bounded = [
       examined: 0,
       lapsed: 0,
       expired: 0,
+      fenced: 0,
       removedBy: { age: 0, count: 0, cap: 0 },
       owing: [],
       dueThings: [],

@@ -22,7 +22,8 @@ begin
   select (select q.no from ${s}.policies q where md5(q.body) = md5(p_policy) and q.no <= 100 order by q.no limit 1)
   into v_policy
   where not exists (select 1 from ${s}.limits l where l.max_pending is not null)
-    and coalesce((select t.id from ${s}.tombs t order by t.id desc limit 1), '') < p_least;
+    and coalesce((select t.id from ${s}.tombs t order by t.id desc limit 1), '') < p_least
+    and (p_subject is null or not exists (select 1 from ${s}.fences f where f.subject = p_subject and f.until > v_now));
   if v_policy is null then
     select i.answers, i.hints into answers, hints from ${s}.insert_v1(v_now, p_sender, p_cap, p_inside, p_atomic,
       json_build_array(json_build_array(p_policy, p_keep_ms, p_keep_count))::text,

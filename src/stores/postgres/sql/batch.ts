@@ -152,14 +152,14 @@ begin
     perform ${s}.lock_types(array(select distinct r.type from json_to_recordset(p_rest) r(type text)));
   end if;
   if p_atomic then perform ${s}.refuse_conflicts(p_rest); end if;
-  if strpos(p_rest::text, '"owned_by"') > 0 then v_refused := ${s}.tie_all(p_rest, p_atomic); end if;
+  v_refused := ${s}.refused_early(p_now, e, p_order, p_rest, p_atomic);
   if strpos(p_rest::text, '"replace"') > 0 and not (p_atomic and v_crowded) then
     v_refused := ${s}.thin_out(p_step, p_now, p_inside, p_rest, coalesce(v_refused, '{}'), v_crowded);
   end if;
   if p_atomic and v_refused <> '{}' then
     return (select json_agg(json_build_array(x.o - 1, 'again')) from generate_series(1, cardinality(p_seqs)) x(o));
   end if;
-  if not v_crowded then v_set := ${s}.add_all(p_step, p_now, e, p_policies); end if;
+  if not v_crowded and coalesce(strpos(v_refused::text, 'SUBJECT_ENDED'), 0) = 0 then v_set := ${s}.add_all(p_step, p_now, e, p_policies); end if;
   for n in
     select x.* from (
       select coalesce(p_order[b.o], b.o) as o, b.seq, b.id, b.given, b.print, b.type, b.queue, b.priority, b.in_ms, b.at, b.ttl_ms,
@@ -174,7 +174,8 @@ begin
     ) x order by x.o
   loop
     if v_refused ? n.o::text then
-      v_answers := v_answers || json_build_array(n.o - 1, v_refused ->> n.o::text, n.id, n.owned_by)::text;
+      v_answers := v_answers || json_build_array(n.o - 1, v_refused ->> n.o::text, n.id, n.owned_by,
+        (select f.until from ${s}.fences f where f.subject = n.subject))::text;
       continue;
     end if;
     v_most := null;
@@ -221,15 +222,26 @@ begin
     where r.type = any(v_types)) || p_refused;
 end $$;
 
--- Owners are stored before the call. Those that cannot be tied to theirs, by their places, each with the reason.
-create function ${s}.tie_all(p_rest json, p_atomic boolean) returns jsonb language plpgsql as $$
+-- Those that are refused for what is stored before the call, by their places, each with the reason; null: none.
+create function ${s}.refused_early(p_now bigint, e ${s}.evens, p_order int[], p_rest json, p_atomic boolean) returns jsonb
+language plpgsql as $$
 declare
-  v_refused jsonb := '{}';
+  v_refused jsonb := ${s}.ended_among(p_now, e, p_order, p_rest, p_atomic);
+begin
+  if coalesce(strpos(p_rest::text, '"owned_by"'), 0) = 0 then return v_refused; end if;
+  return ${s}.tie_all(p_rest, p_atomic, coalesce(v_refused, '{}'));
+end $$;
+
+-- Owners are stored before the call. Adds to those that are refused, by their places, those that cannot be tied to theirs, each
+-- with the reason.
+create function ${s}.tie_all(p_rest json, p_atomic boolean, p_refused jsonb) returns jsonb language plpgsql as $$
+declare
+  v_refused jsonb := p_refused;
   v_why text;
   n ${s}.new_job;
 begin
   for n in select r.* from json_populate_recordset(null::${s}.new_job, p_rest) r where r.owned_by is not null order by r.o loop
-    continue when (${s}.known_answer(n)).outcome is not null;
+    continue when p_refused ? n.o::text or (${s}.known_answer(n)).outcome is not null;
     v_why := ${s}.tie(n);
     if v_why is not null and p_atomic then
       raise exception '%', json_build_object('code', v_why, 'index', n.o - 1) using errcode = 'LO001';

@@ -76,16 +76,28 @@ begin
   end if;
   if cardinality(t.seqs) > 0 then
     q.step := coalesce(q.step, ${s}.begin_step(false));
-    q.epoch := nextval('${s}.claim_no');
-    q.seqs := t.seqs;
+    q := ${s}.let_start(q, p_now, t.seqs);
   end if;
   foreach a in array coalesce(v_allowed, '{}') loop
     a.starts := ${s}.charge(p_now, a,
-      (select count(*) from unnest(t.seqs) x(seq)
+      (select count(*) from unnest(q.seqs) x(seq)
         cross join lateral (select j.queue from ${s}.jobs j where j.seq = x.seq offset 0) b where b.queue = a.queue));
     v_next := least(v_next, ${s}.opens_at(a.starts, a.rate_max, a.rate_per_ms));
   end loop;
   q.next_due_in := case when v_next is not null then greatest(0, v_next - p_now) end;
+  return q;
+end $$;
+
+-- Jobs that were taken become those of a claim, unless they are behind a fence.
+create function ${s}.let_start(q ${s}.claimed, p_now bigint, p_seqs bigint[]) returns ${s}.claimed language plpgsql as $$
+begin
+  q.seqs := ${s}.drop_fenced(q.step, p_now, p_seqs);
+  if cardinality(q.seqs) < cardinality(p_seqs) then
+    q.more := true;
+    q.ended := true;
+    q.quiet := false;
+  end if;
+  q.epoch := case when q.seqs <> '{}' then nextval('${s}.claim_no') end;
   return q;
 end $$;
 

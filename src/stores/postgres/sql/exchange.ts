@@ -61,7 +61,6 @@ const claimPart = (s: string): string => `
     end if;
     if cardinality(t.seqs) > 0 then
       v_step := coalesce(v_step, ${s}.begin_step(false));
-      q.epoch := nextval('${s}.claim_no');
       select string_agg(b.seq::text, ',') as seqs, string_agg(b.id, ',') as ids,
         string_agg(b.created_at::text, ',') as created, string_agg(b.due_at::text, ',') as due,
         string_agg(b.input, E'\\n') as inputs, count(*) as n, max(b.flags) as flags,
@@ -74,6 +73,7 @@ const claimPart = (s: string): string => `
         from ${s}.jobs j where j.seq = x.seq offset 0
       ) b;
       if g.flags = 0 and g.alike then
+        q.epoch := nextval('${s}.claim_no');
         with told as (
           insert into ${s}.events (step, at, name, type, queue, attempt, ids, pending, processing)
           values (v_step, v_now, 'claimed', p_types, v_queue, 1, g.ids, -g.n, g.n)
@@ -84,7 +84,8 @@ const claimPart = (s: string): string => `
         return next row('plain', g.seqs, g.ids, g.created, g.due, g.inputs, p_types, v_queue, g.ranks, g.policy)::${s}.answer;
       else
         q.step := v_step;
-        q.seqs := t.seqs;
+        q := ${s}.let_start(q, v_now, t.seqs);
+        v_quiet := v_quiet and q.quiet is not false;
       end if;
     end if;
   end if;

@@ -2,6 +2,7 @@
  * Move: changing jobs by hand. Each job is looked at and changed in the same step, and answered for by itself. What a job is
  * may change while we look at it: then it is looked at again.
  */
+import { systemQueue } from '../../../core/names.js';
 import { leavings } from './end.js';
 import { owner } from './own.js';
 import { now, settings } from './settings.js';
@@ -9,7 +10,7 @@ import { now, settings } from './settings.js';
 const lapse = leavings.indexOf('lapse');
 
 export const move = (s: string): string => `
--- kind: cancel, remove, retry, reschedule, hold, unhold, defer, confirm, dismiss.
+-- kind: cancel, condemn, remove, retry, reschedule, hold, unhold, defer, confirm, dismiss.
 create type ${s}.move as (
   kind text, reason text, force boolean, new_ids text[], in_ms bigint, at bigint, priority int, until bigint, memo text,
   under_epoch bigint, under_owner text
@@ -44,6 +45,7 @@ begin
     new_id := null;
     case m.kind
       when 'cancel' then outcome := ${s}.cancel(v_step, v_now, j.seq, m, p_dry);
+      when 'condemn' then outcome := ${s}.condemn(v_step, v_now, j.seq, m, p_dry);
       when 'remove' then outcome := ${s}.remove(v_step, v_now, j.seq, m, p_dry);
       when 'reschedule' then outcome := ${s}.reschedule(v_step, v_now, j.seq, m, p_dry);
       when 'retry' then
@@ -129,6 +131,7 @@ begin
     if o.seq is not null and (o.expires_at is null or o.expires_at > p_now) then
       return row('skipped', o.id, null)::${s}.inserted;
     end if;
+    if ${s}.is_fenced(p_now, j.subject) then return row('skipped', null, null)::${s}.inserted; end if;
     if p_dry or p_new_id is null then return row('retried', null, null)::${s}.inserted; end if;
     -- This call comes again, or late.
     if exists (select 1 from ${s}.jobs b where b.id = p_new_id) or exists (select 1 from ${s}.tombs t where t.id = p_new_id) then
@@ -155,17 +158,17 @@ begin
   return 'not_pending';
 end $$;
 
--- An owned job that is not due yet: what it stands for is there, or is known better.
+-- A job that is not due and was not claimed yet: what it stands for is there, or stays longer.
 create function ${s}.confirm(p_step bigint, p_now bigint, p_seq bigint, m ${s}.move, p_dry boolean) returns text
 language plpgsql as $$
 declare
   j ${s}.jobs;
 begin
   select b.* into j from ${s}.jobs b where b.seq = p_seq;
-  if not found or j.owned_by is null or ${s}.state_of(j.seq, j.type, j.expires_at, p_now) <> 'pending' then
+  if not found or j.queue <> '${systemQueue}' or ${s}.state_of(j.seq, j.type, j.expires_at, p_now) <> 'pending' then
     return 'not_pending';
   end if;
-  if j.due_at <= p_now then return 'stale'; end if;
+  if j.due_at <= p_now or j.epoch > 0 then return 'stale'; end if;
   if m.under_epoch is not null and not coalesce(${s}.is_under(
     (select b.seq from ${s}.jobs b where b.id = j.owned_by), m.under_epoch, m.under_owner), false) then return 'stale'; end if;
   if p_dry or ${s}.stand_elsewhere(p_step, p_now, j, m) then return 'confirmed'; end if;

@@ -13,23 +13,29 @@ create type ${s}.cleaned as (by_age int, by_count int, by_cap int, owing bigint[
 create function ${s}.sweep_v1(
   p_now bigint, p_sender text, p_cap bigint, p_limit int, p_retention_ms bigint, p_by_completion boolean, p_most bigint,
   p_holder text, p_ttl_ms bigint, p_entry text
-) returns table (lapsed int, expired int, by_age int, by_count int, by_cap int, more boolean, hints text, owing text,
+) returns table (lapsed int, expired int, fenced int, by_age int, by_count int, by_cap int, more boolean, hints text, owing text,
   due_things text, term bigint, busy boolean)
 language plpgsql ${settings} as $$
 declare
   v_now bigint := ${now};
   t ${s}.tended;
   c ${s}.cleaned;
+  f ${s}.collected;
 begin
   hints := '';
   busy := false;
   c := (0, 0, 0, '{}', false);
   t := (null, 0, 0, false);
+  f := (0, false);
   if p_holder is not null and p_entry is not null then
     term := ${s}.end_term(p_holder, p_entry);
   else
     t := ${s}.tend(null, v_now, 0, ${s}.look_around(v_now, 0));
     t.more := ${s}.lift_holds(v_now, ${liftedMax}) = ${liftedMax} or t.more;
+    if exists (select 1 from ${s}.fences k where k.due_at <= v_now) then
+      t.step := coalesce(t.step, ${s}.begin_step(false));
+      f := ${s}.collect_fenced(t.step, v_now, p_limit);
+    end if;
     if p_holder is not null and p_retention_ms is not null then
       term := ${s}.take_term(v_now, p_holder, p_ttl_ms);
       busy := term is null;
@@ -44,12 +50,13 @@ begin
   end if;
   lapsed := t.lapsed;
   expired := t.expired;
+  fenced := f.fenced;
   by_age := c.by_age;
   by_count := c.by_count;
   by_cap := c.by_cap;
-  more := t.more or c.more;
+  more := t.more or c.more or f.more;
   if t.step is not null then
-    hints := ${s}.finish_step(t.step, v_now, p_sender, case when lapsed + expired > 0 then p_cap end, false, null);
+    hints := ${s}.finish_step(t.step, v_now, p_sender, case when lapsed + expired + fenced > 0 then p_cap end, false, null);
   end if;
   if p_entry is null then perform ${s}.fold(v_now); end if;
   return next;

@@ -247,6 +247,15 @@ create table ${s}.workers (
   queues text[] collate "C"
 );
 create table ${s}.paused (queue text collate "C" not null primary key);
+-- Subjects that have ended. due_at: when a sweep looks for jobs that slipped in beside it, or lets it go.
+create table ${s}.fences (
+  subject text collate "C" not null primary key,
+  at bigint not null,
+  until bigint not null,
+  due_at bigint not null,
+  reason text collate "C" not null
+);
+create index fences_due on ${s}.fences (due_at);
 create table ${s}.limits (
   queue text collate "C" not null primary key,
   max_pending bigint,

@@ -89,12 +89,14 @@ local function takeReady(request, room, queues)
   local want = request.slots + request.ahead
   local examined = 0
   while examined < EXPIRED_MAX do
-    local found, expired = ready.read(request.types, queues, room, want - taken.n + 1), 0
+    local found, ended = ready.read(request.types, queues, room, want - taken.n + 1), 0
     for _, candidate in ipairs(found) do
       local row = candidate.row
       if row and ending.isExpired(row) then
         ending.expire(row)
-        expired = expired + 1
+        ended = ended + 1
+      elseif row and fences.ends(row) then
+        ended = ended + 1
       elseif taken.n == want or (taken.n >= request.slots and not mayBeAhead(candidate, room)) then
         taken.more = true
         return ready.finish()
@@ -106,7 +108,7 @@ local function takeReady(request, room, queues)
       end
     end
     ready.finish()
-    if expired == 0 then return end
+    if ended == 0 then return end
     examined = examined + #found
   end
   taken.more = true

@@ -43,8 +43,11 @@ local function markToRunAgain(row, job)
   return { 'coalesced', row.id }
 end
 inserting.replaced = '{"code":"REPLACED","message":"Replaced by newer job"}'
--- Why a job may not be owned by the one that it names; nil: it may. That one has to be here before this call.
+-- Why a job is not taken in: its subject has ended, or it may not be owned by the one that it names, which has to be here before
+-- this call. Nil: it is.
 function inserting.refusal(job)
+  local untilAt = fences.standing(job.subject)
+  if untilAt then return { 'ended', job.id, job.subject, whole(untilAt) } end
   if not job.ownedBy then return nil end
   if not tables.stored(job.ownedBy) then return { 'unowned', job.id, job.ownedBy } end
   if job.under and not claims.holds(job.under.owner, job.ownedBy, job.under.epoch) then
@@ -175,7 +178,8 @@ local function insertAll(jobs, atomic)
   if asked then return asked end
   local refusals = {}
   for index, job in ipairs(jobs) do
-    if job.ownedBy and not inserting.knownAnswer(job) then refusals[index] = inserting.refusal(job) end
+    local mayBeRefused = job.ownedBy or (job.subject and fences.any())
+    if mayBeRefused and not inserting.knownAnswer(job) then refusals[index] = inserting.refusal(job) end
     job.isRefused = refusals[index] ~= nil
   end
   if atomic then

@@ -43,6 +43,12 @@ local function cancel(row, how, dryRun)
   end
   return 'requested'
 end
+-- An orphan ends; what is not pending any more is none.
+local function condemn(row, how, dryRun)
+  if view.stateOf(row) ~= 'pending' then return 'not_pending' end
+  if not dryRun then ending.endPending(row, 'cancelled', { error = how.error }) end
+  return 'cancelled'
+end
 local function remove(row, how, dryRun)
   if holding.isHeld(row) then return 'held' end
   if not row.state and pending.placeOf(row) == CLAIMED and not how.force then return 'not_finished' end
@@ -67,6 +73,7 @@ local function retry(row, dryRun, newId)
   if state == 'pending' or state == 'processing' then return 'not_finished' end
   local owner = row.slotted and pending.slotOwner(row.about.type, rows.slot(row)) or nil
   if owner and not ending.isExpired(owner) then return 'skipped', owner.id end
+  if fences.standing(row.subject) then return 'skipped' end
   if dryRun or not newId then return 'retried' end
   if tables.isKnown(newId) then return 'retried', newId end -- this call comes again, or late
   -- Both may be past their ttl without having been swept, and may be one and the same.
@@ -134,14 +141,16 @@ local function dismiss(row, how, dryRun)
   place.stand(row)
   return 'going'
 end
--- What a job owns is there now: its memo says so, and it goes when it is due.
+-- What it stands for is there now: its memo says so, and it goes when it is due.
 local function confirm(row, how, dryRun)
-  if not row.ownedBy or view.stateOf(row) ~= 'pending' then return 'not_pending' end
-  if row.dueAt <= now then return 'stale' end -- it may be about to be cleared away
-  if how.under and not claims.holds(how.under.owner, row.ownedBy, how.under.epoch) then return 'stale' end
+  if row.about.queue ~= 'lastout' or view.stateOf(row) ~= 'pending' then return 'not_pending' end
+  if row.dueAt <= now or tonumber(row.epoch) > 0 then return 'stale' end -- it may be about to be cleared away
+  if how.under and not (row.ownedBy and claims.holds(how.under.owner, row.ownedBy, how.under.epoch)) then
+    return 'stale'
+  end
   if dryRun then return 'confirmed' end
   place.leave(row)
-  row.memo, row.dueAt = how.memo, inserting.instant(how)
+  row.memo, row.dueAt = how.memo or row.memo, inserting.instant(how)
   tables.save(row)
   place.stand(row)
   return 'confirmed'
@@ -154,6 +163,7 @@ local items, retried = {}, 0
 for _, row in ipairs(found) do
   local outcome, newId
   if how.kind == 'cancel' then outcome = cancel(row, how, dryRun)
+  elseif how.kind == 'condemn' then outcome = condemn(row, how, dryRun)
   elseif how.kind == 'remove' then outcome = remove(row, how, dryRun)
   elseif how.kind == 'retry' then outcome, newId = retry(row, dryRun, newIds[retried + 1])
   elseif how.kind == 'hold' then outcome = hold(row, how, dryRun)

@@ -112,8 +112,10 @@ local TOMB, TOMBS, LINED = root .. 'tomb', root .. 'tombs', root .. 'lined'
 local STALE, LANES, CANCELS = root .. 'stale', root .. 'lanes', root .. 'cancels'
 local OWNS, THINGS, HELD = root .. 'owns', root .. 'things', root .. 'held'
 local CARD, CARD_DUE = root .. 'card', root .. 'cardd'
+local FENCES, FENCE_DUE = root .. 'fence', root .. 'fenced'
 local rows, chunks, tables, pending, finished, claims, place, ending = {}, {}, {}, {}, {}, {}, {}, {}
 local limits, ready, view, scan, inserting, full, due, holding = {}, {}, {}, {}, {}, {}, {}, {}
+local fences = {}
 `;
 
 /** The event log: a record per step, whose lines are its instant and its runs of events. */

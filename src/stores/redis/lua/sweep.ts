@@ -88,7 +88,8 @@ local function dueThings()
 end
 
 local lifted, tended = holding.liftOver(LIFTED_MAX), tend()
-local more = sweepStale() or tended.more or lifted == LIFTED_MAX
+local fenced, moreFenced = collectFenced(limit)
+local more = sweepStale() or tended.more or moreFenced or lifted == LIFTED_MAX
 sweepEvents()
 local no = retentionMs and ttlMs and takeTerm(holder, ttlMs)
 local isBusy = retentionMs and ttlMs and not no
@@ -103,9 +104,9 @@ end
 local age, count, byCap = removed.age, removed.count, removed.cap
 if age + count + byCap > 0 then addRun({ name = 'swept' }, 1) end
 local line = close()
-local examined = tended.lapsed + tended.expired + age + count + byCap + #owing
+local examined = tended.lapsed + tended.expired + fenced + age + count + byCap + #owing
 return {
-  line, examined, tended.lapsed, tended.expired, age, count, byCap, more and 1 or 0, no or -1, isBusy and 1 or 0,
+  line, examined, tended.lapsed, tended.expired, fenced, age, count, byCap, more and 1 or 0, no or -1, isBusy and 1 or 0,
   owing, things,
 }
 `;

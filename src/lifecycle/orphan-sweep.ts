@@ -1,0 +1,159 @@
+/**
+ * One sweep for orphans of a kind: pending jobs whose subject was found absent in so many sweeps in a row. The sweep first
+ * asks, then judges as a whole, and only then acts: an outage or a mistake in the check shows before anything is lost.
+ */
+import { noFilter, type Store } from '../core/store.js';
+import { idIn, kindOf } from '../core/subject.js';
+import { type Asked, idsMax, type Presences, type Rule } from './presence.js';
+
+/** Subjects that one sweep asks for; the next one goes on where it stopped. */
+const subjectsMax = 10_000;
+/** Subjects that are remembered from one sweep to the next. */
+const suspectsMax = 1_000;
+const pageLimit = 200;
+
+/** What sweeps of a kind remember, whichever process does the next one. */
+export interface Memory {
+  /** Where the next sweep begins to look; null: at the newest job. */
+  readonly cursor: string | null;
+  /** How many sweeps in a row found a subject absent. */
+  readonly suspects: { readonly [subject: string]: number };
+  /** Of these, confirmed and still there: a brake or a failure kept them. */
+  readonly confirmed: number;
+}
+
+export const noMemory: Memory = { cursor: null, suspects: {}, confirmed: 0 };
+
+export interface SweptOrphans {
+  readonly memory: Memory;
+  /** Subjects that were asked for, and those of them that are confirmed to be absent. */
+  readonly checked: number;
+  readonly confirmed: number;
+  /** Jobs. */
+  readonly cancelled: number;
+  /** Checks that told nothing. */
+  readonly failures: number;
+  readonly braked: boolean;
+}
+
+export interface SweepParts {
+  readonly store: Store;
+  readonly presences: Presences;
+  readonly rule: Rule;
+  readonly memory: Memory;
+  readonly signal: AbortSignal;
+  /** Rejects where the sweep is no longer ours. */
+  goOn(): Promise<void>;
+}
+
+export async function sweepOrphans(parts: SweepParts): Promise<SweptOrphans> {
+  const { rule, memory } = parts;
+  const { subjects, cursor } = await pendingSubjects(parts);
+  const asked = await askAll(parts, subjects);
+  const known = memory.suspects;
+  const absent = new Map(asked.absent.map((subject) => [subject, Math.min((known[subject] ?? 0) + 1, rule.confirm)]));
+  const confirmed = [...absent].filter(([, times]) => times >= rule.confirm).map(([subject]) => subject);
+  const braked = subjects.size >= rule.brake.atLeast && confirmed.length > rule.brake.share * subjects.size;
+  const done = braked ? noneDone : await condemnAll(parts, confirmed);
+  // Not looked at in this sweep, which is a part of all: they wait for the next one.
+  const isPart = cursor !== null || memory.cursor !== null;
+  const others = Object.entries(known).filter(([subject]) => isPart && !subjects.has(subject));
+  const suspects = [...absent, ...others]
+    .filter(([subject]) => !done.gone.has(subject))
+    .sort(([, a], [, b]) => b - a)
+    .slice(0, suspectsMax);
+  return {
+    memory: {
+      cursor,
+      suspects: Object.fromEntries(suspects),
+      confirmed: suspects.filter(([, times]) => times >= rule.confirm).length,
+    },
+    checked: subjects.size,
+    confirmed: confirmed.length,
+    cancelled: done.cancelled,
+    failures: asked.failures + done.failures,
+    braked,
+  };
+}
+
+/** The subjects of the kind that pending jobs have, delayed ones too; running ones are left to their handlers. */
+async function pendingSubjects({ store, rule, memory, goOn, signal }: SweepParts) {
+  const subjects = new Set<string>();
+  const filter = { ...noFilter, states: ['pending' as const], system: false };
+  let { cursor } = memory;
+  do {
+    signal.throwIfAborted();
+    const page = await store.find({ filter, cursor, limit: pageLimit });
+    for (const { subject } of page.jobs) if (subject !== null && kindOf(subject) === rule.kind) subjects.add(subject);
+    cursor = page.next;
+    await goOn();
+  } while (cursor !== null && subjects.size < subjectsMax);
+  return { subjects, cursor };
+}
+
+interface Answers {
+  readonly absent: readonly string[];
+  readonly failures: number;
+}
+
+async function askAll(parts: SweepParts, subjects: Iterable<string>): Promise<Answers> {
+  const all = [...subjects];
+  const absent: string[] = [];
+  let failures = 0;
+  for (let at = 0; at < all.length; at += idsMax) {
+    const some = all.slice(at, at + idsMax);
+    const { answers, failure } = await ask(parts, some);
+    if (failure !== null) failures += 1;
+    absent.push(...some.filter((_, index) => answers[index] === 'absent'));
+  }
+  return { absent, failures };
+}
+
+async function ask({ presences, rule, signal, goOn }: SweepParts, subjects: readonly string[]): Promise<Asked> {
+  const asked = await presences.check(rule, subjects.map(idIn), signal);
+  signal.throwIfAborted();
+  await goOn();
+  return asked;
+}
+
+interface Done {
+  /** Subjects that have no pending job any more. */
+  readonly gone: ReadonlySet<string>;
+  readonly cancelled: number;
+  readonly failures: number;
+}
+
+const noneDone: Done = { gone: new Set(), cancelled: 0, failures: 0 };
+
+/** They are asked for once more, right before the deed; the store then ends only what is still pending. */
+async function condemnAll(parts: SweepParts, subjects: readonly string[]): Promise<Done> {
+  const gone = new Set<string>();
+  let cancelled = 0;
+  let failures = 0;
+  for (let at = 0; at < subjects.length; at += idsMax) {
+    const still = await askAll(parts, subjects.slice(at, at + idsMax));
+    failures += still.failures;
+    for (const subject of still.absent) {
+      cancelled += await condemn(parts, subject);
+      gone.add(subject);
+    }
+  }
+  return { gone, cancelled, failures };
+}
+
+async function condemn({ store, goOn }: SweepParts, subject: string): Promise<number> {
+  const filter = { ...noFilter, subject, states: ['pending' as const], system: false };
+  const move = { kind: 'condemn', reason: `The subject ${subject} is gone` } as const;
+  let cancelled = 0;
+  for (let cursor: string | null = null; ; ) {
+    await goOn();
+    const page: Awaited<ReturnType<Store['move']>> = await store.move({
+      ...{ filter, move, cursor },
+      dryRun: false,
+      limit: pageLimit,
+    });
+    cancelled += page.items.filter(({ outcome }) => outcome === 'cancelled').length;
+    if (page.next === null) return cancelled;
+    cursor = page.next;
+  }
+}

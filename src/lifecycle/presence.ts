@@ -1,0 +1,164 @@
+/**
+ * Asks whether subjects are there, by the checks that were defined. Whatever goes wrong is `unknown`: a lookup that fails,
+ * comes late or answers something else has told nothing.
+ */
+import { show, toMs } from '../core/duration.js';
+import { LastoutError } from '../core/errors.js';
+import type { Logger } from '../core/job.js';
+import { checkName } from '../core/names.js';
+import { type AskSubject, idIn, kindOf, type Presence, type SubjectRule } from '../core/subject.js';
+import type { System } from '../core/system.js';
+import { describeThrown } from '../core/thrown.js';
+import { refuseUnknown } from '../core/unknown-option.js';
+
+/** Ids in one call of a check. */
+export const idsMax = 100;
+/** A check that has not answered by then has told nothing. */
+const checkMs = 10_000;
+
+/** A rule as it was read. */
+export interface Rule {
+  readonly kind: string;
+  readonly check: SubjectRule['check'];
+  readonly everyMs: number;
+  readonly confirm: number;
+  readonly brake: { readonly share: number; readonly atLeast: number };
+}
+
+export interface Asked {
+  readonly answers: readonly Presence[];
+  /** Why there is none; null: it answered. */
+  readonly failure: string | null;
+}
+
+export interface Presences {
+  readonly rules: ReadonlyMap<string, Rule>;
+  define(kind: string, rule: SubjectRule): Rule;
+  /** At most `idsMax` ids. Never rejects. */
+  check(rule: Rule, ids: readonly string[], signal: AbortSignal): Promise<Asked>;
+  /** Of one subject: those that are asked for in one turn go together. */
+  readonly ask: AskSubject;
+}
+
+export function presencesOn(system: System, logger: Logger): Presences {
+  const rules = new Map<string, Rule>();
+  const undefinedKinds = new Set<string>();
+  const waiting = new Map<Rule, Map<string, ((answer: Presence) => void)[]>>();
+
+  async function check(rule: Rule, ids: readonly string[], signal: AbortSignal): Promise<Asked> {
+    const asking = new AbortController();
+    const stop = (): void => asking.abort(signal.reason);
+    const callOff = system.timer(checkMs, () =>
+      asking.abort(new LastoutError('TIMEOUT', `No answer within ${checkMs} ms`)),
+    );
+    if (signal.aborted) stop();
+    else signal.addEventListener('abort', stop, { once: true });
+    try {
+      const answers: unknown = await Promise.race([started(rule, ids, asking.signal), whenAborted(asking.signal)]);
+      if (!Array.isArray(answers) || answers.length !== ids.length)
+        throw new Error(`It answered ${Array.isArray(answers) ? `${answers.length} of ${ids.length}` : show(answers)}`);
+      return { answers: answers.map(presenceIn), failure: null };
+    } catch (error) {
+      const failure = describeThrown(error).message;
+      if (!signal.aborted)
+        logger.warn('A check of subjects told nothing; they are kept', {
+          kind: rule.kind,
+          ids: ids.length,
+          error: failure,
+        });
+      return { answers: ids.map(() => 'unknown'), failure };
+    } finally {
+      callOff();
+      signal.removeEventListener('abort', stop);
+    }
+  }
+
+  async function askWaiting(rule: Rule, asked: ReadonlyMap<string, ((answer: Presence) => void)[]>): Promise<void> {
+    const ids = [...asked.keys()];
+    for (let at = 0; at < ids.length; at += idsMax) {
+      const some = ids.slice(at, at + idsMax);
+      const { answers } = await check(rule, some, never);
+      some.forEach((id, index) => asked.get(id)!.forEach((tell) => tell(answers[index]!)));
+    }
+  }
+  function flush(): void {
+    const batches = [...waiting];
+    waiting.clear();
+    for (const [rule, asked] of batches) void askWaiting(rule, asked);
+  }
+  function gather(rule: Rule, id: string, tell: (answer: Presence) => void): void {
+    if (waiting.size === 0) system.soon(flush);
+    let batch = waiting.get(rule);
+    if (!batch) waiting.set(rule, (batch = new Map<string, ((answer: Presence) => void)[]>()));
+    batch.set(id, [...(batch.get(id) ?? []), tell]);
+  }
+
+  return {
+    rules,
+    define(kind, rule) {
+      const read = readRule(kind, rule);
+      rules.set(kind, read);
+      return read;
+    },
+    check,
+    async ask(subject, signal) {
+      const kind = kindOf(subject);
+      const rule = rules.get(kind);
+      if (rule) {
+        const answer = new Promise<Presence>((tell) => gather(rule, idIn(subject), tell));
+        return Promise.race([answer, whenAborted(signal).catch(() => 'unknown' as const)]);
+      }
+      if (!undefinedKinds.has(kind))
+        logger.warn('A job is to be checked, but its kind of subject is not defined here: it runs', { kind });
+      undefinedKinds.add(kind);
+      return 'unknown';
+    },
+  };
+}
+
+const never = new AbortController().signal;
+
+/** A check may throw before it returns a promise. */
+async function started({ check }: Rule, ids: readonly string[], signal: AbortSignal): Promise<unknown> {
+  return check(ids, signal);
+}
+
+function whenAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const stop = (): void => reject(signal.reason as Error);
+    if (signal.aborted) stop();
+    else signal.addEventListener('abort', stop, { once: true });
+  });
+}
+
+function presenceIn(answer: unknown): Presence {
+  return answer === 'present' || answer === 'absent' ? answer : 'unknown';
+}
+
+const everyMinMs = 1_000;
+const confirmMax = 100;
+
+function readRule(kind: string, rule: SubjectRule): Rule {
+  checkName(kind, 'The kind of a subject');
+  const where = `The rule of subjects "${kind}"`;
+  refuseUnknown(rule ?? null, ['check', 'every', 'confirm', 'brake'], where);
+  const { check, confirm = 2, brake = { share: 0.3, atLeast: 20 } } = rule;
+  if (typeof check !== 'function')
+    throw new LastoutError('INVALID_INPUT', `${where}: check is ${show(check)}; give a function of ids.`);
+  const everyMs = toMs(rule.every, `${where}: every`);
+  if (everyMs < everyMinMs)
+    throw new LastoutError('INVALID_DURATION', `${where}: every is ${everyMs} ms; give at least a second.`);
+  if (!Number.isInteger(confirm) || confirm < 1 || confirm > confirmMax)
+    throw new LastoutError(
+      'INVALID_LIMIT',
+      `${where}: confirm is ${show(confirm)}; give a whole number from 1 to ${confirmMax}.`,
+    );
+  refuseUnknown(brake ?? null, ['share', 'atLeast'], `${where}: brake`);
+  const { share, atLeast } = brake;
+  if (typeof share !== 'number' || !(share >= 0 && share <= 1) || !Number.isInteger(atLeast) || atLeast < 1)
+    throw new LastoutError(
+      'INVALID_LIMIT',
+      `${where}: brake is ${show(share)} of ${show(atLeast)}; give { share: 0 to 1, atLeast: a whole number from 1 }.`,
+    );
+  return { kind, check: check.bind(rule), everyMs, confirm, brake: { share, atLeast } };
+}

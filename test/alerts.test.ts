@@ -1,0 +1,236 @@
+// Alerts: each rule fires and clears, what comes between is held, and who is to be told is told.
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { type Alert, type AlertOptions, defineJob, memoryStore, open } from '../src/index.js';
+import { ruleNames, rules } from '../src/observe/rules.js';
+import { fakeClock } from '../src/testing/index.js';
+import { cases, endWorld, worldOn } from './alerts/cases.js';
+import { closeUnder, eachStore, expectCode, gate, recordingLogger } from './support.js';
+
+describe('alerts: each rule of the table', () => {
+  eachStore((on) => {
+    it.each(ruleNames)('%s becomes pending, fires and clears', async (name) => {
+      const trial = cases[name];
+      expect(trial, `the rule ${name} has no case in test/alerts/cases.ts`).toBeDefined();
+      const clock = fakeClock();
+      const world = await worldOn(on.factory(), clock, trial.options);
+      onTestFinished(() => endWorld(world));
+      const seen = async (): Promise<Alert | undefined> =>
+        (await world.queue.alerts()).find(({ id }) => id === trial.id);
+      expect(await seen()).toBeUndefined();
+
+      await trial.make(world);
+      const { pendingMs, severity } = rules[name];
+      if (pendingMs > 0) {
+        expect(await seen()).toMatchObject({ rule: name, severity, state: 'pending', since: clock.now() });
+        await clock.advance(pendingMs - 1);
+        expect(await seen()).toMatchObject({ state: 'pending' });
+        await clock.advance(1);
+      }
+      const fired = await seen();
+      expect(fired).toMatchObject({ id: trial.id, rule: name, severity, state: 'firing', since: clock.now() });
+      expect(fired!.message).toMatch(trial.says);
+      const [, queueName] = trial.id.split(':');
+      const shown = queueName === undefined ? 0 : 1;
+      if (queueName !== undefined) expect(fired!.evidence[0]).toBe(queueName);
+      if (trial.ids) expect(fired!.evidence.length).toBeGreaterThan(shown);
+      expect(fired!.evidence.length).toBeLessThanOrEqual(11);
+
+      await trial.mend(world);
+      const cleared = await seen();
+      expect(cleared).toMatchObject({ id: trial.id, state: 'cleared', since: clock.now() });
+      expect(cleared!.message).toMatch(/^Cleared: /);
+      await clock.advance('15m');
+      expect((await seen())?.state).not.toBe('cleared');
+    });
+  });
+});
+
+describe('alerts: an alert', () => {
+  const job = defineJob('job', { run: () => undefined });
+
+  it('that does not last is dropped without a word', async () => {
+    const clock = fakeClock();
+    const told: Alert[] = [];
+    const queue = await open('memory:', { clock, alerts: { notify: [(alert) => told.push(alert)] } });
+    const { id } = await queue.enqueue(job, null);
+    await clock.advance('31s');
+    expect(await queue.alerts()).toMatchObject([{ rule: 'noWorkers', state: 'pending' }]);
+    await queue.cancel(id);
+    expect(await queue.alerts()).toEqual([]);
+    expect(told).toEqual([]);
+    await closeUnder(clock, queue);
+  });
+
+  it('of a value between the two thresholds stays as it is', async () => {
+    const clock = fakeClock();
+    const queue = await open('memory:', {
+      clock,
+      alerts: { rules: { noWorkers: { above: 2, clear: 1, pending: 0 } } },
+    });
+    const ids: string[] = [];
+    for (let n = 0; n < 3; n++) ids.push((await queue.enqueue(job, null)).id);
+    const state = async () => (await queue.alerts()).find(({ rule }) => rule === 'noWorkers')?.state;
+    expect(await state()).toBe('firing');
+    await queue.cancel(ids[0]!);
+    expect(await state()).toBe('firing');
+    await queue.cancel(ids[1]!);
+    expect(await state()).toBe('cleared');
+    await queue.enqueue(job, null);
+    expect(await state()).toBe('cleared');
+    await queue.enqueue(job, null);
+    expect(await state()).toBe('firing');
+    await closeUnder(clock, queue);
+  });
+
+  it('is not cleared by a store that does not answer', async () => {
+    const clock = fakeClock();
+    const world = await worldOn(memoryStore(), clock);
+    await world.queue.enqueue(job, null);
+    await clock.advance('11m');
+    expect(await world.queue.alerts()).toMatchObject([{ rule: 'oldJobs', state: 'firing' }, { rule: 'noWorkers' }]);
+    world.failing.tally = true;
+    const blind = await world.queue.alerts();
+    expect(blind.map(({ rule, state }) => `${rule} ${state}`)).toEqual([
+      'oldJobs firing',
+      'noWorkers pending',
+      'storeUnreachable pending',
+    ]);
+    world.failing.tally = false;
+    await endWorld(world);
+  });
+
+  it('of old jobs says backlog where jobs of the queue run, and paused where it is', async () => {
+    const clock = fakeClock();
+    const queue = await open('memory:', { clock });
+    const leave = gate();
+    const slow = defineJob('job', { run: () => leave.opened });
+    await queue.enqueue(slow, null);
+    await queue.enqueue(slow, null);
+    const worker = await queue.work([slow], { concurrency: 1 });
+    await clock.advance('11m');
+    const message = async () => (await queue.alerts()).find(({ rule }) => rule === 'oldJobs')?.message;
+    expect(await message()).toMatch(/backlog: 1 run, and more come than they get done/);
+    await queue.pause('default');
+    expect(await message()).toMatch(/stalled: the queue is paused/);
+    leave.open();
+    await worker.stop();
+    await closeUnder(clock, queue);
+  });
+
+  it('is of one queue: trouble in another is another alert', async () => {
+    const clock = fakeClock();
+    const queue = await open('memory:', { clock });
+    await queue.enqueue(job, null);
+    await queue.enqueue(job, null, { queue: 'mails' });
+    expect((await queue.alerts()).map(({ id }) => id)).toEqual(['noWorkers:default', 'noWorkers:mails']);
+    await closeUnder(clock, queue);
+  });
+
+  it('of a rule is one of at most a hundred', async () => {
+    const clock = fakeClock();
+    const queue = await open('memory:', { clock });
+    for (let n = 0; n < 120; n++) await queue.enqueue(job, null, { queue: `q${n}` });
+    expect((await queue.alerts()).filter(({ rule }) => rule === 'noWorkers')).toHaveLength(100);
+    await closeUnder(clock, queue);
+  });
+});
+
+describe('alerts: who is told', () => {
+  const job = defineJob('job', { run: () => undefined });
+
+  it('by the rhythm, once when it fires and once when it is cleared: functions, the log and listeners', async () => {
+    const clock = fakeClock();
+    const { lines, logger } = recordingLogger();
+    const told: Alert[] = [];
+    const notify: AlertOptions['notify'] = ['log', (alert) => told.push(alert)];
+    const queue = await open('memory:', { clock, logger, alerts: { every: '10s', notify } });
+    const heard: unknown[] = [];
+    queue.on('alert', ({ name, id, error }) => heard.push({ name, id, error }));
+    await queue.enqueue(job, null);
+    await clock.advance('2m');
+    const worker = await queue.work([job]);
+    await clock.advance('1m');
+    await worker.stop();
+    expect(told.map(({ id, state }) => `${id} ${state}`)).toEqual([
+      'noWorkers:default firing',
+      'noWorkers:default cleared',
+    ]);
+    const logged = lines.filter(({ fields }) => fields && 'alert' in fields);
+    expect(logged.map(({ level, message }) => ({ level, message }))).toEqual([
+      { level: 'error', message: told[0]!.message },
+      { level: 'info', message: told[1]!.message },
+    ]);
+    expect(heard).toEqual(
+      told.map(({ id, message }) => ({ name: 'alert', id, error: { code: 'noWorkers', message } })),
+    );
+    await closeUnder(clock, queue);
+  });
+
+  it('a function that throws or rejects is logged, and the others are told', async () => {
+    const clock = fakeClock();
+    const { lines, logger } = recordingLogger();
+    const told: Alert[] = [];
+    const notify = [
+      () => { throw new Error('thrown'); },
+      () => Promise.reject(new Error('rejected')),
+      (alert: Alert) => told.push(alert),
+    ]; // biome-ignore format: one function a line
+    const rulesOf = { noWorkers: { pending: 0 } };
+    const queue = await open('memory:', { clock, logger, alerts: { every: '1s', notify, rules: rulesOf } });
+    await queue.enqueue(job, null);
+    await clock.advance('1s');
+    expect(told).toHaveLength(1);
+    const errors = lines.filter(({ message }) => message === 'A notifier of alerts threw');
+    expect(errors.map(({ fields }) => fields)).toEqual([{ error: 'thrown' }, { error: 'rejected' }]);
+    await closeUnder(clock, queue);
+  });
+
+  it('without the option nobody is, and nothing is looked at until somebody asks', async () => {
+    const clock = fakeClock();
+    const world = await worldOn(memoryStore(), clock);
+    world.failing.tally = true;
+    await clock.advance('5m');
+    world.failing.tally = false;
+    expect(await world.queue.alerts()).toEqual([]);
+    await endWorld(world);
+  });
+});
+
+describe('alerts: the options', () => {
+  const refused: [string, unknown, string][] = [
+    ['an unknown option', { evry: '10s' }, 'UNKNOWN_OPTION'],
+    ['an unknown rule', { rules: { oldJob: {} } }, 'UNKNOWN_OPTION'],
+    ['an unknown part of a rule', { rules: { oldJobs: { over: 1 } } }, 'UNKNOWN_OPTION'],
+    ['a threshold that is no number', { rules: { oldJobs: { above: '10m' } } }, 'INVALID_LIMIT'],
+    ['a threshold that is negative', { rules: { oldJobs: { above: -1 } } }, 'INVALID_LIMIT'],
+    ['clear above above', { rules: { oldJobs: { above: 5, clear: 6 } } }, 'INVALID_LIMIT'],
+    ['pending that is no duration', { rules: { oldJobs: { pending: 'soon' } } }, 'INVALID_DURATION'],
+    ['a rhythm below a second', { every: 999 }, 'INVALID_DURATION'],
+    ['notify that is no list', { notify: 'log' }, 'UNKNOWN_OPTION'],
+    ['too many to notify', { notify: Array(21).fill('log') }, 'UNKNOWN_OPTION'],
+    ['a notifier of another name', { notify: ['mail'] }, 'UNKNOWN_OPTION'],
+    ['an unknown option of a webhook', { notify: [{ webhook: 'http://a.example', url: 1 }] }, 'UNKNOWN_OPTION'],
+    ['a webhook that is no address', { notify: [{ webhook: 'a.example' }] }, 'INVALID_URL'],
+    ['a webhook of another scheme', { notify: [{ webhook: 'file:///etc/passwd' }] }, 'INVALID_URL'],
+    ['a webhook with a password', { notify: [{ webhook: 'https://ann:secret@a.example' }] }, 'INVALID_URL'],
+    ['headers that are none', { notify: [{ webhook: 'http://a.example', headers: { 'a b': '' } }] }, 'UNKNOWN_OPTION'],
+    ['a time-out above a minute', { notify: [{ webhook: 'http://a.example', timeout: '2m' }] }, 'INVALID_DURATION'],
+    ['alerts that are no object', true, 'UNKNOWN_OPTION'],
+  ];
+  it.each(refused)('%s is refused', async (_what, alerts, code) => {
+    const { message } = await expectCode(code as never, () => open('memory:', { alerts: alerts as never }));
+    expect(message).not.toContain('secret');
+  });
+
+  it('a rule that is off finds nothing, and the threshold of a rule is in its words', async () => {
+    const clock = fakeClock();
+    const rulesOf = { noWorkers: false, oldJobs: { above: 60_000 } } as const;
+    const queue = await open('memory:', { clock, alerts: { rules: rulesOf } });
+    await queue.enqueue('job', null);
+    await clock.advance('2m');
+    const [alert, ...others] = await queue.alerts();
+    expect(others).toEqual([]);
+    expect(alert).toMatchObject({ rule: 'oldJobs', message: expect.stringMatching(/^Jobs older than 1 minute:/) });
+    await closeUnder(clock, queue);
+  });
+});
