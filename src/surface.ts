@@ -7,6 +7,7 @@ import type { JobType } from './core/definition.js';
 import type { Duration } from './core/duration.js';
 import type { FinishedState, Job, JobEvent, JobOptions, Logger, Page } from './core/job.js';
 import type { QueueOptions } from './core/limits.js';
+import type { Lease, Leases, Resource } from './core/resource.js';
 import type { Audit } from './lifecycle/audit.js';
 import type { Explanation } from './lifecycle/explain.js';
 import type { Plan } from './lifecycle/plan.js';
@@ -42,6 +43,8 @@ export interface OpenOptions {
     | { dir: string; maxBytes?: number; maxBytesPerJob?: number }
     | { blobs: BlobStore; maxBytes?: number; maxBytesPerJob?: number }
     | 'memory';
+  /** What this process can end: the leases of these kinds, whoever took them. A kind that it leases itself is known as well. */
+  resources?: readonly Resource<any>[];
   /** Through it go input, result, error, log and progress on their way to the store, for example encrypted. */
   codec?: Codec;
   namespace?: string;
@@ -122,5 +125,8 @@ export interface Queue extends AsyncDisposable {
   /** No removal until then, or until it is released; answers how many jobs are held. */
   hold(which: Which, reason: string, until?: Date): Promise<number>;
   release(which: Which): Promise<number>;
+  /** Makes a thing outside the queue and holds it for `ttl`; then it is destroyed, whatever happened to this process. */
+  lease<S>(resource: Resource<S>, spec: S, options: { ttl: Duration; subject?: string }): Promise<Lease>;
+  readonly leases: Leases;
   readonly artifacts: Artifacts;
 }

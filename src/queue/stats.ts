@@ -27,8 +27,8 @@ export interface Health {
 
 const counted = ['pending', 'delayed', 'processing', 'stalled', 'completed', 'failed', 'cancelled', 'expired'] as const;
 
-/** The library's own queue is left out; what stalls there is left behind all the same. */
-export function statsOf({ queues: all, paused, overdue }: Tally): Stats {
+/** The library's own queue is left out; what stalls there, or could not be ended, is left behind all the same. */
+export function statsOf({ queues: all, paused, overdue }: Tally, leasesInNeed: number): Stats {
   const queues = all.filter(({ queue }) => queue !== systemQueue);
   const stalled = all.reduce((sum, queue) => sum + queue.stalled, 0);
   const total = {
@@ -52,7 +52,7 @@ export function statsOf({ queues: all, paused, overdue }: Tally): Stats {
     if (stats.oldestDueAgeMs !== null) total.oldestDueAgeMs = Math.max(total.oldestDueAgeMs ?? 0, stats.oldestDueAgeMs);
   }
   const blockedBy = total.paused ? 'paused' : null;
-  return { total: { ...total, blockedBy }, queues: byName, leftBehind: stalled + overdue };
+  return { total: { ...total, blockedBy }, queues: byName, leftBehind: stalled + overdue + leasesInNeed };
 }
 
 interface WatchedWorker {

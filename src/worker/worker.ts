@@ -6,7 +6,7 @@
 import { isUnknown } from '../core/deadlines.js';
 import type { TypeDetails } from '../core/definition.js';
 import type { Job, Logger } from '../core/job.js';
-import type { BelongingsOf } from '../core/owned.js';
+import type { BelongingsOf, BoundLeasesOf } from '../core/owned.js';
 import type { Claimed, ClaimRequest, Hint, SettleAnswer, Settlement, Store, StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { thisTurn } from '../core/this-turn.js';
@@ -34,6 +34,7 @@ export interface WorkerParts {
   readonly types: ReadonlyMap<string, TypeDetails>;
   readonly settings: WorkerSettings;
   readonly belongingsOf: BelongingsOf;
+  readonly boundLeasesOf: BoundLeasesOf;
   toJob(stored: StoredJob, input: unknown): Job;
 }
 
