@@ -1,6 +1,6 @@
 // The Docker Engine of the tests: it runs containers under limits, and nothing of it outlives the process that started it.
 import { spawn } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -26,23 +26,23 @@ const owner = `
   setInterval(() => undefined, 1000);
 `;
 
-/** Command lines, mounts and control groups in which the name of a folder occurs. */
-function tracesOf(name: string): string[] {
-  const processes = readdirSync('/proc')
-    .filter((pid) => /^\d+$/.test(pid))
-    .map((pid) => read(`/proc/${pid}/cmdline`));
-  const groups = ['', 'memory', 'unified'].map((one) => join('/sys/fs/cgroup', one, name)).filter(existsSync);
-  return [...processes.filter((line) => line.includes(name)), ...groups, ...read('/proc/mounts').split('\n')].filter(
-    (line) => line.includes(name),
-  );
+/** Process ids in a namespace that the engine has for itself. */
+const processesIn = (namespace: string): string[] =>
+  readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && namespaceOf(pid) === namespace && isAlive(Number(pid)));
+
+function namespaceOf(pid: string): string | null {
+  try {
+    return readlinkSync(`/proc/${pid}/ns/pid`);
+  } catch {
+    return null; // it has ended meanwhile
+  }
 }
 
-function read(path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch {
-    return ''; // it has ended meanwhile
-  }
+/** Mounts and control groups in which the name of its folder occurs. */
+function tracesOf(name: string): string[] {
+  const groups = ['', 'memory', 'unified'].map((one) => join('/sys/fs/cgroup', one, name)).filter(existsSync);
+  const mounts = readFileSync('/proc/mounts', 'utf8').split('\n');
+  return [...groups, ...mounts.filter((line) => line.includes(name))];
 }
 
 describe.skipIf('why' in (await enginePrograms()))('a Docker Engine of a process', () => {
@@ -57,11 +57,15 @@ describe.skipIf('why' in (await enginePrograms()))('a Docker Engine of a process
       onTestFinished(() => void child.kill('SIGKILL'));
       const { value: pid } = await createInterface({ input: child.stdout })[Symbol.asyncIterator]().next();
       const [name = ''] = readdirSync(folder);
-      expect(isAlive(Number(pid))).toBe(true);
-      expect(tracesOf(name).filter((line) => line.includes('shim'))).toHaveLength(1);
+      const [inside = ''] = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ');
+      const namespace = namespaceOf(inside)!;
+      // The engine, its containerd, a shim, and what runs in the container has one more namespace.
+      expect(processesIn(namespace).length).toBeGreaterThanOrEqual(3);
+      expect(tracesOf(name)).not.toEqual([]);
       child.kill(signal);
       await eventually(() => !isAlive(Number(pid)), 'the end of the engine');
       await eventually(() => readdirSync(folder).length === 0, 'the end of its folder');
+      expect(processesIn(namespace)).toEqual([]);
       expect(tracesOf(name)).toEqual([]);
     },
     120_000,

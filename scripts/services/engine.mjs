@@ -122,8 +122,9 @@ function settings(/** @type {string} */ folder, /** @type {string} */ url, /** @
   return [
     `--host=${url}`,
     `--data-root=${join(folder, 'data')}`,
-    `--exec-root=${join(folder, 'exec')}`,
-    `--pidfile=${join(folder, 'pid')}`,
+    // Where nothing of a predecessor is found: its process ids mean others here.
+    '--exec-root=/run/docker',
+    '--pidfile=/run/docker.pid',
     `--cgroup-parent=/${group}`,
     '--exec-opt=native.cgroupdriver=cgroupfs',
     '--storage-driver=vfs',

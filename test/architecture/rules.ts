@@ -45,6 +45,11 @@ export const layers: Readonly<Record<string, Layer>> = {
     outside: ['node:*'],
     because: 'blobs know their owner by its id and meet the rest only through interfaces in core',
   },
+  resources: {
+    sees: ['core'],
+    outside: ['node:*', 'dockerode'],
+    because: 'what can be leased is defined as a user would define it, and knows nothing of leases',
+  },
   leases: {
     sees: ['core'],
     outside: [],
