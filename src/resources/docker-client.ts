@@ -15,18 +15,18 @@ export interface DockerContainer {
   }>;
 }
 
+export interface ListedContainer {
+  readonly Id: string;
+  readonly Names: readonly string[];
+  readonly Created: number;
+  readonly Labels: { readonly [label: string]: string };
+}
+
 /** What is used of dockerode. */
 export interface DockerClient {
   createContainer(options: object): Promise<DockerContainer>;
   getContainer(id: string): DockerContainer;
-  listContainers(options: object): Promise<
-    readonly {
-      readonly Id: string;
-      readonly Names: readonly string[];
-      readonly Created: number;
-      readonly Labels: { readonly [label: string]: string };
-    }[]
-  >;
+  listContainers(options: object): Promise<readonly ListedContainer[]>;
 }
 
 type Driver = new (options?: object) => DockerClient;

@@ -5,7 +5,7 @@ import { defineResource, type Resource } from '../core/resource.js';
 import { refuseUnknown } from '../core/unknown-option.js';
 import { connect, type DockerClient } from './docker-client.js';
 
-export type { DockerClient, DockerContainer } from './docker-client.js';
+export type { DockerClient, DockerContainer, ListedContainer } from './docker-client.js';
 
 /** The body of the Engine API's `POST /containers/create`: `Image`, `Cmd`, `Env`, `HostConfig`, … */
 export interface ContainerSpec {
