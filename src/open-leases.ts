@@ -28,16 +28,21 @@ const settings: WorkerSettings = {
   name: null,
 };
 
-export interface OpenLeases extends Leasing {
+/** What ends leases leaves nothing behind. */
+const belongingsOf: BelongingsOf = () => {
+  throw new Error('A worker of the library owns nothing');
+};
+
+export interface OpenLeases extends Omit<Leasing, 'stop'> {
   /** What is being ended is called off and handed back: the next process goes on with it. */
   stop(): Promise<void>;
 }
 
 export function openLeases(
-  parts: LeaseParts & { readonly cleanup: CleanupPolicy; readonly belongingsOf: BelongingsOf },
+  parts: LeaseParts & { readonly cleanup: CleanupPolicy },
   resources: readonly Resource<unknown>[],
 ): OpenLeases {
-  const { store, system, logger, cleanup, belongingsOf } = parts;
+  const { store, system, logger, cleanup } = parts;
   const workers: Worker[] = [];
 
   function begin(types: readonly TypeDetails[]): void {
@@ -54,6 +59,7 @@ export function openLeases(
   return {
     ...leasing,
     async stop() {
+      leasing.stop();
       await Promise.all(workers.map((worker) => worker.stop(0)));
     },
   };

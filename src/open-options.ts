@@ -87,8 +87,9 @@ function readResources(resources: OpenOptions['resources']): readonly Resource<u
       'TYPE_REQUIRED',
       `resources is ${show(resources)}; give a list of what defineResource returned.`,
     );
-  for (const resource of resources) stepsOf(resource);
-  return resources;
+  const given = resources as readonly Resource<unknown>[];
+  for (const resource of given) stepsOf(resource);
+  return given;
 }
 
 function readTypes(types: OpenOptions['types']): TypeBook {

@@ -57,9 +57,8 @@ export async function open(where: string | StoreFactory, options: OpenOptions = 
   const store = codec ? codedStore(timed, codec, logger) : timed;
   const maker = jobMaker(book, system, logger);
   const schedules = schedulesOn({ store, system, logger, maker });
-  const lifecycle = lifecycleOn({ store, system, logger, cleanup, place }, () => schedules.tend());
-  const { belongingsOf } = lifecycle;
-  const leases = openLeases({ store, system, logger, namespace, meters: noMeters, cleanup, belongingsOf }, resources);
+  const leases = openLeases({ store, system, logger, namespace, meters: noMeters, cleanup }, resources);
+  const lifecycle = lifecycleOn({ store, system, logger, cleanup, place, leases }, () => schedules.tend());
   lifecycle.sweeper.startPeriodicCleanup();
   return createQueue({ store, system, logger, book, cleanup, maker, schedules, lifecycle, leases });
 }
@@ -263,7 +262,10 @@ function createQueue(parts: Parts): Queue {
     }),
     hold: whileOpen(async (...args) => acts.hold(...args)),
     release: whileOpen(async (...args) => acts.release(...args)),
-    lease: whileOpen(leases.lease) as Queue['lease'],
+    async lease(resource, spec, options) {
+      checkOpen();
+      return system.hold(leases.lease(resource, spec, options));
+    },
     leases: {
       find: whileOpen(leases.book.find),
       retry: whileOpen(leases.book.retry),

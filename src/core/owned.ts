@@ -48,8 +48,8 @@ export type BoundLeasesOf = (asker: Asker) => BoundLeases;
 
 /** How things end. */
 export interface Finalizer {
-  /** The types of records that it knows. */
-  readonly types: ReadonlySet<string>;
+  /** Whether it can end what stands behind records of this type. */
+  knows(type: string): boolean;
   /** Ends the thing behind a record. One that is gone already is fine; rejects where it is still there. */
   end(record: StoredJob): Promise<void>;
   /** It is on another machine, which is waited for: here it cannot be ended. */

@@ -84,7 +84,7 @@ export function defineResource<S>(kind: string, steps: ResourceSteps<S>): Resour
         `${name} of resource "${kind}" is ${show(steps[name])}; give a function.`,
       );
   const resource: Resource<S> = Object.freeze({ kind });
-  known.set(resource, steps as ResourceSteps<unknown>);
+  known.set(resource, steps);
   return resource;
 }
 

@@ -5,7 +5,7 @@ import type { Page, State } from '../core/job.js';
 import { isLease, isLeaseType, leaseStateOf, needsAttention } from '../core/lease-record.js';
 import { checkId, checkSubject, systemQueue } from '../core/names.js';
 import { byIds, everyPage } from '../core/pages.js';
-import { type Lease, type Leases, type LeaseState, leaseStates } from '../core/resource.js';
+import { type Lease, type Leases, leaseStates } from '../core/resource.js';
 import { type JobFilter, noFilter, type StoredJob, type Tally } from '../core/store.js';
 import { refuseUnknown } from '../core/unknown-option.js';
 import { handleOf } from './handle.js';

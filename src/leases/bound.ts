@@ -50,7 +50,7 @@ export function boundLeases(parts: LeaseParts, asker: Asker, know: (resource: Re
     const ttlMs = options.ttl === undefined ? Number.POSITIVE_INFINITY : checkLeaseTtl(options.ttl);
     if (bound.size + taking >= leasesMax)
       throw new LastoutError('INVALID_LIMIT', `This attempt holds ${leasesMax} leases already.`);
-    know(resource as Resource<unknown>);
+    know(resource);
     taking += 1;
     try {
       const { kind } = resource;

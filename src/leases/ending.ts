@@ -1,12 +1,13 @@
 /** Ending leases: what is due is claimed like any job, by whoever is first, and destroyed by its name. */
 import type { TypeDetails } from '../core/definition.js';
-import { infoOf, leaseType, quickTries } from '../core/lease-record.js';
+import { infoOf, leaseErrorOf, leaseType, quickTries } from '../core/lease-record.js';
 import { type Outcome, snooze } from '../core/outcome.js';
 import { byIds } from '../core/pages.js';
 import type { ResourceSteps } from '../core/resource.js';
 import type { StoredJob } from '../core/store.js';
 import { describeThrown } from '../core/thrown.js';
-import type { LeaseParts } from './parts.js';
+import { pause } from '../core/system.js';
+import { type LeaseParts, makeDue } from './parts.js';
 import { createDeadlineMs } from './taking.js';
 
 /** How often one that needs attention is tried again. */
@@ -53,6 +54,24 @@ export function endingType(parts: LeaseParts, kind: string, steps: ResourceSteps
   }
 
   return libraryType(leaseType(kind), waitAfter, run);
+}
+
+/** How long somebody who removes a job waits for its leases. */
+const endSoonMs = 5_000;
+const lookAgainMs = 50;
+
+/** Asks for its end and waits for it a while: its worker, here or elsewhere, sees to it. */
+export async function endSoon(parts: LeaseParts, { id, attempts }: StoredJob): Promise<void> {
+  const { store, system } = parts;
+  await makeDue(parts, id);
+  for (const until = system.monotonic() + endSoonMs; ; ) {
+    const [record] = await byIds(store, [id]);
+    if (!record || record.completedAt !== null) return;
+    const hasFailed = record.state === 'pending' && record.attempts > attempts;
+    if (hasFailed || system.monotonic() >= until)
+      throw new Error(leaseErrorOf(record)?.message ?? `"${record.key}" is still being made or ended`);
+    await pause(system, lookAgainMs);
+  }
 }
 
 export function libraryType(

@@ -22,10 +22,10 @@ const createMs = 50_000;
 /** One look at what there is. */
 export const listMs = 30_000;
 /** One try to destroy something. */
-const destroyMs = 30_000;
+export const destroyMs = 30_000;
 
 /** It never gives up, so no attempt is the last one. */
-const attemptsMax = 1_000_000_000;
+export const attemptsMax = 1_000_000_000;
 
 export interface Asked {
   readonly kind: string;

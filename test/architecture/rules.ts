@@ -55,6 +55,11 @@ export const layers: Readonly<Record<string, Layer>> = {
     outside: [],
     because: 'leases are jobs like others and meet those who run and remove them only through interfaces in core',
   },
+  'resources/process.ts': {
+    sees: ['core', 'system.ts'],
+    outside: ['node:*'],
+    because: 'a resource is defined as a user would define it, and is used without a queue that would bring the system',
+  },
   codec: { sees: ['core'], outside: [], because: 'it stands before any store and knows none' },
   'stores/local': { sees: ['core'], outside: [], because: 'what memory and SQLite share knows neither of them' },
   'stores/memory': {
