@@ -5,9 +5,9 @@
 //   servers    the rules of the PostgreSQL and the Redis store again, on other servers than the first part had
 //   systems    docs/systems.md, written from the report of the first part
 //
-// Nothing here needs a terminal, a running service or a particular user: PostgreSQL and Redis are started and taken down
-// again (scripts/services). What cannot be had is skipped and named at the end, except where it must be there: in CI, and
-// as root on Debian or Ubuntu (scripts/outcome.mjs). The last line is always `N passed, N failed, N skipped`.
+// Nothing here needs a terminal, a running service or a particular user: PostgreSQL, Redis and a Docker Engine are
+// started and taken down again (scripts/services). What cannot be had is skipped and named at the end, except where it must
+// be there: in CI, and as root on Debian or Ubuntu (scripts/outcome.mjs). The last line is always `N passed, N failed, N skipped`.
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -139,10 +139,10 @@ async function onAnother({ name, store, find, start }) {
   }
 }
 
-/** Starts both, and notes how they were got. Answers their URLs as the tests want them. */
+/** Starts them, and notes how they were got. Answers their URLs as the tests want them. */
 async function serve() {
   services = await startServices();
-  for (const [key, name] of Object.entries({ postgres: 'PostgreSQL', redis: 'Redis' })) {
+  for (const [key, name] of Object.entries({ postgres: 'PostgreSQL', redis: 'Redis', docker: 'Docker Engine' })) {
     const { url, version = '', how, why } = services[key];
     if (url) serviceUrls[variables[key]] = url;
     served.push({ name, result: url ? 'ran' : mustServe ? 'failed' : 'skipped', version, how: how ?? why });

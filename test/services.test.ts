@@ -93,7 +93,7 @@ describe.skipIf(!areThere)('servers of a process', () => {
 
 describe('the servers of a run', () => {
   afterEach(() => void vi.unstubAllEnvs());
-  const kept = { pid: process.pid, postgres: 'postgres://kept', redis: 'redis://kept' };
+  const kept = { pid: process.pid, postgres: 'postgres://kept', redis: 'redis://kept', docker: null };
 
   it.skipIf(!isServed('postgres') || !isServed('redis'))('are those given by variables, whatever is kept', async () => {
     const given = { postgres: postgresUrl(), redis: redisUrl() };

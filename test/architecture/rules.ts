@@ -50,6 +50,11 @@ export const layers: Readonly<Record<string, Layer>> = {
     outside: ['prom-client', '@opentelemetry/api'],
     because: 'it looks at the store and is told what happens; nobody depends on being looked at',
   },
+  resources: {
+    sees: ['core'],
+    outside: ['node:*', 'dockerode'],
+    because: 'what can be leased is defined as a user would define it, and knows nothing of leases',
+  },
   leases: {
     sees: ['core'],
     outside: [],

@@ -1,0 +1,154 @@
+/** lastout/docker: containers of a Docker Engine as a resource. Each step may be repeated: what is done already is fine. */
+import { type Duration, show, toMs } from '../core/duration.js';
+import { LastoutError } from '../core/errors.js';
+import { defineResource, type Resource } from '../core/resource.js';
+import { refuseUnknown } from '../core/unknown-option.js';
+import { connect, type DockerClient } from './docker-client.js';
+
+export type { DockerClient, DockerContainer, ListedContainer } from './docker-client.js';
+
+/** The body of the Engine API's `POST /containers/create`: `Image`, `Cmd`, `Env`, `HostConfig`, … */
+export interface ContainerSpec {
+  readonly Image: string;
+  readonly Labels?: { readonly [label: string]: string };
+  readonly [field: string]: unknown;
+}
+
+export interface EngineOptions {
+  /** A client of dockerode 4 or 5. Without it one is made for `host`. */
+  docker?: DockerClient;
+  /** `unix:///…` or `tcp://host:port`; else what DOCKER_HOST says, else the engine of this machine. */
+  host?: string;
+  /** What a container gets to end by itself before it is killed: 10 s. */
+  stopTimeout?: Duration;
+}
+
+export interface ContainerInfo {
+  readonly name: string;
+  readonly id: string;
+  readonly createdAt: Date;
+  readonly labels: { readonly [label: string]: string };
+}
+
+/** What can be done with containers, by name or id. */
+export interface Containers {
+  /** Made and started under this name. One that is there already under the same labels is taken for ours. */
+  create(spec: ContainerSpec, at: { name: string; signal?: AbortSignal }): Promise<string>;
+  /** False: it was not running, or is gone. */
+  stop(name: string, signal?: AbortSignal): Promise<boolean>;
+  /** With its anonymous volumes; resolves when it is gone. False: it was gone already. */
+  remove(name: string, signal?: AbortSignal): Promise<boolean>;
+  /** Those that carry all of these labels, running or not. */
+  list(labels: { readonly [label: string]: string }, signal?: AbortSignal): Promise<readonly ContainerInfo[]>;
+}
+
+/** The label under which a container says what it is. Its values: {@link labelsOf}. */
+const label = (name: string): string => `lastout.${name}`;
+
+export function dockerEngine(options: EngineOptions = {}): Containers {
+  refuseUnknown(options, ['docker', 'host', 'stopTimeout'], 'The options of dockerEngine');
+  const stopMs = toMs(options.stopTimeout ?? '10s', 'stopTimeout');
+  const client = connect(options.docker, options.host);
+
+  async function create(spec: ContainerSpec, { name, signal }: { name: string; signal?: AbortSignal }) {
+    const docker = await client();
+    const made = await docker.createContainer({ ...spec, name, ...aborted(signal) }).catch(async (error: unknown) => {
+      if (statusOf(error) !== 409) throw error;
+      // The answer to an earlier request got lost, or the name is somebody else's.
+      const { Id, Config } = await docker.getContainer(name).inspect(aborted(signal));
+      const isOurs = Object.entries(spec.Labels ?? {}).every(([key, value]) => Config.Labels?.[key] === value);
+      if (!isOurs) throw error;
+      return docker.getContainer(Id);
+    });
+    try {
+      await unless([304], made.start(aborted(signal)));
+    } catch (error) {
+      // What the engine has refused to start is of no use. Without an answer it may have been started: that is not ours to judge.
+      if (statusOf(error) !== undefined) await remove(name, signal).catch(() => undefined);
+      throw error;
+    }
+    return made.id;
+  }
+
+  async function stop(name: string, signal?: AbortSignal) {
+    const container = (await client()).getContainer(name);
+    return unless([304, 404], container.stop({ t: Math.ceil(stopMs / 1_000), ...aborted(signal) }));
+  }
+
+  async function remove(name: string, signal?: AbortSignal) {
+    const container = (await client()).getContainer(name);
+    try {
+      return await unless([404], container.remove({ v: true, force: true, ...aborted(signal) }));
+    } catch (error) {
+      if (statusOf(error) !== 409) throw error;
+      // Somebody else is removing it. It is gone when the engine says so, and not before.
+      await unless([404], container.wait({ condition: 'removed', ...aborted(signal) }));
+      return false;
+    }
+  }
+
+  async function list(labels: { readonly [label: string]: string }, signal?: AbortSignal) {
+    const wanted = Object.entries(labels).map(([key, value]) => `${key}=${value}`);
+    const found = await (await client()).listContainers({ all: true, filters: { label: wanted }, ...aborted(signal) });
+    return found.map(({ Id, Names, Created, Labels }) => ({
+      name: Names[0]?.replace(/^\//, '') ?? Id,
+      id: Id,
+      createdAt: new Date(Created * 1_000),
+      labels: Labels,
+    }));
+  }
+  return { create, stop, remove, list };
+}
+
+/**
+ * Containers to lease: `queue.lease(dockerContainers(), { Image: 'alpine', Cmd: ['sleep', '600'] }, { ttl: '10m' })`. The
+ * container has the name of its lease, `info` is `{ containerId }`, and labels tell namespace, lease, job and epoch.
+ */
+export function dockerContainers(options: EngineOptions & { kind?: string } = {}): Resource<ContainerSpec> {
+  refuseUnknown(options, ['docker', 'host', 'stopTimeout', 'kind'], 'The options of dockerContainers');
+  const { kind = 'container', ...rest } = options;
+  const engine = dockerEngine(rest);
+  return defineResource<ContainerSpec>(kind, {
+    async create(spec, { name, epoch, jobId, signal }) {
+      if (typeof spec?.Image !== 'string' || spec.Image === '')
+        throw new LastoutError('INVALID_INPUT', `Image of container ${name} is ${show(spec?.Image)}; name an image.`);
+      const Labels = { ...spec.Labels, ...labelsOf(name, kind, epoch, jobId) };
+      return { containerId: await engine.create({ ...spec, Labels }, { name, signal }) };
+    },
+    async destroy({ name, signal }) {
+      await engine.stop(name, signal);
+      await engine.remove(name, signal);
+    },
+    list: (signal) => engine.list({ [label('kind')]: kind }, signal),
+  });
+}
+
+/** A name is `namespace.kind.lease`. */
+function labelsOf(name: string, kind: string, epoch: number, jobId: string | null): { [label: string]: string } {
+  const end = name.lastIndexOf('.');
+  return {
+    [label('namespace')]: name.slice(0, end - kind.length - 1),
+    [label('kind')]: kind,
+    [label('lease')]: name.slice(end + 1),
+    [label('epoch')]: String(epoch),
+    ...(jobId !== null && { [label('job')]: jobId }),
+  };
+}
+
+const aborted = (signal?: AbortSignal): { abortSignal?: AbortSignal } => (signal ? { abortSignal: signal } : {});
+
+/** The HTTP status of what dockerode rejects with; undefined: no answer came. */
+function statusOf(error: unknown): unknown {
+  return (error as { statusCode?: unknown } | null)?.statusCode;
+}
+
+/** False where the engine's answer is one of these, which say that there was nothing to do. */
+async function unless(statuses: readonly number[], work: Promise<unknown>): Promise<boolean> {
+  try {
+    await work;
+    return true;
+  } catch (error) {
+    if (statuses.includes(statusOf(error) as number)) return false;
+    throw error;
+  }
+}
