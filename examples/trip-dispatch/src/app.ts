@@ -1,6 +1,7 @@
 import { handle, type Logger, open, type OpenOptions, type Queue, type StoreFactory } from 'lastout';
 import { InMemoryDriverService } from './drivers.js';
 import { InMemoryNotificationService } from './notifications.js';
+import { OrphanedJobCleanupService } from './orphaned-job-cleanup-service.js';
 import { type Config, defaultConfig, type Parts } from './parts.js';
 import { TripCancellationService } from './trip-cancellation-service.js';
 import { TripDispatcher } from './trip-dispatcher.js';
@@ -23,16 +24,26 @@ export type AppOptions = {
 export class TripDispatch implements AsyncDisposable {
   readonly dispatcher: TripDispatcher;
   readonly cancellation: TripCancellationService;
+  readonly cleanup: OrphanedJobCleanupService;
+  readonly jobs: TripJobs;
 
   private constructor(readonly parts: Parts) {
-    const jobs = new TripJobs(parts);
-    this.cancellation = new TripCancellationService(parts, jobs);
-    this.dispatcher = new TripDispatcher(parts, jobs, this.cancellation);
+    this.jobs = new TripJobs(parts);
+    this.cancellation = new TripCancellationService(parts, this.jobs);
+    this.dispatcher = new TripDispatcher(parts, this.jobs, this.cancellation);
+    this.cleanup = new OrphanedJobCleanupService(parts);
   }
 
   static async open(where: string | StoreFactory, options: AppOptions): Promise<TripDispatch> {
     const { logger, config, clock, ...given } = options;
-    const queue = await open(where, { logger, cleanup: { cleanupIntervalMs }, ...(clock && { clock }) });
+    const { highOrphanCount } = { ...defaultConfig, ...config };
+    const queue = await open(where, {
+      logger,
+      cleanup: { cleanupIntervalMs },
+      metrics: true,
+      alerts: { rules: { manyOrphans: { above: highOrphanCount } } },
+      ...(clock && { clock }),
+    });
     return new TripDispatch({
       queue,
       tripService: new InMemoryTripService(),
@@ -52,7 +63,9 @@ export class TripDispatch implements AsyncDisposable {
   async start(): Promise<void> {
     const requests = new TripRequestProcessor(this.parts);
     const timeouts = new TripTimeoutProcessor(this.parts, this.dispatcher);
+    await this.cleanup.start();
     await this.queue.work([
+      this.cleanup.handler,
       handle(processTripRequest, (context) => requests.handleTripRequest(context)),
       handle(timeoutTripRequest, (context) => timeouts.handleTimeout(context)),
     ]);

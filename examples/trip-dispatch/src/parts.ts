@@ -19,6 +19,8 @@ export interface Config {
   readonly driversAtOnce: number;
   /** How long a driver may take to answer a request that he sees. */
   readonly driverResponseMs: number;
+  /** More orphaned jobs than this within ten minutes are an alert. */
+  readonly highOrphanCount: number;
 }
 
-export const defaultConfig: Config = { driversAtOnce: 2, driverResponseMs: 20_000 };
+export const defaultConfig: Config = { driversAtOnce: 2, driverResponseMs: 20_000, highOrphanCount: 20 };
