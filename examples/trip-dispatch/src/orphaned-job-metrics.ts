@@ -44,8 +44,15 @@ async function queueTable(queue: Queue): Promise<readonly string[]> {
   return [
     row('', columns),
     ...tripQueues.map((name) => {
-      const { pending = 0, delayed = 0, processing = 0, completed = 0, failed = 0, expired = 0, cancelled = 0 } =
-        queues[name] ?? {};
+      const {
+        pending = 0,
+        delayed = 0,
+        processing = 0,
+        completed = 0,
+        failed = 0,
+        expired = 0,
+        cancelled = 0,
+      } = queues[name] ?? {};
       return row(name, [pending - delayed, delayed, processing, completed, failed, expired, cancelled]);
     }),
   ];

@@ -53,6 +53,7 @@ async function showTimeoutAndAcceptance(stage: Stage): Promise<void> {
   const { app, trips, say } = stage;
   say('1. A trip is put to two drivers. Neither answers, so the next one is asked');
   await request(stage, 'trip-1', 'ann', 'bob', 'cem');
+  await until('both are passed over', async () => (await trips.findById('trip-1'))?.rejectedDrivers.length === 2);
   await seenBy(stage, 'cem', 'trip-1');
   await app.dispatcher.acceptTrip('trip-1', 'cem');
   say(`   trip-1 is ${(await trips.findById('trip-1'))?.status} with cem, ${await jobsOf(stage, 'trip-1')}`);
@@ -66,7 +67,9 @@ async function showCancellation(stage: Stage): Promise<void> {
   await seenBy(stage, 'bob', 'trip-2');
   await app.cancellation.cancelTrip('trip-2', 'changed my mind');
   const visible = [...screens.visibleTo('ann'), ...screens.visibleTo('bob')].length;
-  say(`   trip-2 is ${(await trips.findById('trip-2'))?.status}, ${await jobsOf(stage, 'trip-2')}, ${visible} requests visible`);
+  say(
+    `   trip-2 is ${(await trips.findById('trip-2'))?.status}, ${await jobsOf(stage, 'trip-2')}, ${visible} requests visible`,
+  );
 }
 
 async function showOrphans(stage: Stage): Promise<void> {

@@ -5,6 +5,14 @@ import { isAsked } from './trips.js';
 
 /** A driver who is under way is asked again after this time. */
 const activeTripDelayMs = 60_000;
+/** Whoever could not be asked about the trip or the driver is asked again after this time. */
+const outageDelayMs = 5_000;
+
+class DriverNotAvailableError extends Error {
+  constructor() {
+    super('Driver not available');
+  }
+}
 
 /** Puts a trip to a driver, if both are still there for it. */
 export class TripRequestProcessor {
@@ -14,9 +22,17 @@ export class TripRequestProcessor {
     try {
       return await this.validateAndProcess(input, job.expiresAt);
     } catch (error) {
-      // This driver will not be asked any more, so the next one need not wait for the time-out.
-      if (job.attempts >= job.maxAttempts) await this.passOn(input);
-      throw error;
+      if (error instanceof DriverNotAvailableError) {
+        // This driver will not be asked any more, so the next one need not wait for the time-out.
+        if (job.attempts >= job.maxAttempts) await this.passOn(input);
+        throw error;
+      }
+      // Nobody knows whether the request is valid: that is no reason to drop it. Its ttl bounds the waiting.
+      this.parts.logger.warn('A trip request cannot be looked at; it is tried again', {
+        ...{ tripId: input.tripId, driverId: input.driverId },
+        error: String(error),
+      });
+      return snooze(outageDelayMs, 'The look-up failed');
     }
   }
 
@@ -39,7 +55,7 @@ export class TripRequestProcessor {
 
     if (!(await driverService.isAvailable(driverId))) {
       logger.warn(`Driver ${driverId} is no longer available`);
-      throw new Error('Driver not available');
+      throw new DriverNotAvailableError();
     }
 
     return this.processRequest(tripId, driverId);

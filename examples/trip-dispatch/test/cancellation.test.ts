@@ -108,7 +108,7 @@ test('004-30 what was cancelled stays so: a late request of the trip is refused,
   await at.request('t1', 'd1', 'd2');
   await at.app.cancellation.cancelTrip('t1', 'changed my mind');
   await at.app.dispatcher.declineTrip('t1', 'd1');
-  await at.clock.advance('10m');
+  await at.clock.advance('9m');
   expect(at.screens.visibleTo('d2')).toEqual([]);
   expect(await at.trips.findById('t1')).toMatchObject({ status: 'CANCELLED', calledDrivers: ['d1'] });
   await expect(

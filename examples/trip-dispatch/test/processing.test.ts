@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { TripRequestProcessor } from '../src/trip-request-processor.js';
 import { InMemoryTripService } from '../src/trips.js';
-import { Door, engines, type Stage, stage, trip } from './support.js';
+import { Door, engines, type Stage, stage, trip, TroubledTrips } from './support.js';
 
 /** What drivers and customers were told, as `who: what`. */
 const told = (at: Stage): readonly string[] => at.messages.map(({ to, tripId, text }) => `${to} ${tripId}: ${text}`);
@@ -203,4 +204,42 @@ test('004-23 004-26 there is no queue for a driver: each request reaches its own
   expect(at.screens.visibleTo('busy')).toEqual([]);
   const received = at.messages.filter(({ to }) => to === 'e1').map(({ tripId }) => tripId);
   expect(received).toEqual(['t1']);
+});
+
+test('004-28 a request that expires on its way to the handler is put back, and nothing is asked', async () => {
+  const trips = new TroubledTrips();
+  const at = await stage({ tripService: trips, idle: true });
+  await at.request('t1', 'd1');
+  const job = (await at.requestJob('t1', 'd1'))!;
+  trips.troubled.add('all');
+  await at.clock.advance('5m');
+  const outcome = await new TripRequestProcessor(at.app.parts).handleTripRequest({ input: job.input, job } as never);
+  expect(outcome).toMatchObject({ outcome: 'snooze' });
+  expect(at.said('warn')).toEqual([]);
+});
+
+test('004-28 an outage of the look-up uses up no attempt and no driver: the request waits for its end', async () => {
+  const trips = new TroubledTrips();
+  const at = await stage({ tripService: trips, idle: true });
+  await at.request('t1', 'd1');
+  trips.troubled.add('all');
+  await at.app.start();
+  await at.clock.advance('2m');
+  expect(await at.requestJob('t1', 'd1')).toMatchObject({ state: 'pending', attempts: 0 });
+  expect(at.said('warn')).toContain('A trip request cannot be looked at; it is tried again');
+  trips.troubled.clear();
+  await at.clock.advance('5s');
+  expect(at.screens.visibleTo('d1')).toEqual(['t1']);
+
+  // Nor does it lose a time-out.
+  trips.troubled.add('all');
+  await at.clock.advance('5m');
+  expect(await at.timeoutJob('t1', 'd1')).toMatchObject({
+    state: 'pending',
+    error: { message: 'The database is away' },
+  });
+  trips.troubled.clear();
+  await at.clock.advance('2m');
+  expect(await trips.findById('t1')).toMatchObject({ status: 'DRIVER_NOT_FOUND', rejectedDrivers: ['d1'] });
+  expect(at.screens.visibleTo('d1')).toEqual([]);
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { expectNothingLeft } from 'lastout/testing';
-import { engines, stage } from './support.js';
+import { engines, stage, trip } from './support.js';
 
 describe.each(engines)('%s', (engine) => {
   test('004-27 two drivers are asked, none accepts: no job of the trip remains, and a new request gets no stale one', async () => {
@@ -63,6 +63,23 @@ describe.each(engines)('%s', (engine) => {
     await at.clock.advance('30s');
     expect(await at.live()).toEqual([]);
     expect(at.messages.filter(({ text }) => text === 'Trip is already taken')).toHaveLength(tripCount * 4);
+  });
+});
+
+describe.each(engines)('%s', (engine) => {
+  test('004-33 two processes on one store: each request is processed once, and each tick sweeps once', async () => {
+    const at = await stage({ engine });
+    const other = await stage({ engine, beside: at });
+    for (let n = 0; n < 10; n++) await (n % 2 ? at : other).app.dispatcher.requestTrip(trip(`t${n}`, `d${n}`));
+    at.drivers.setAvailable(...Array.from({ length: 10 }, (_, n) => `d${n}`));
+    await at.clock.advance('5s');
+    expect(at.messages.map(({ to }) => to).sort()).toEqual(Array.from({ length: 10 }, (_, n) => `d${n}`));
+    await at.clock.advance('4m');
+    const { items } = await at.queue.find({ type: 'cleanup-orphaned-jobs' });
+    expect(items.map(({ metadata, state }) => [metadata.tick, state])).toEqual([
+      ['2030-01-01T00:04:00.000Z', 'completed'],
+      ['2030-01-01T00:02:00.000Z', 'completed'],
+    ]);
   });
 });
 

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Job } from 'lastout';
+import { type Job, memoryStore, type StoreFactory } from 'lastout';
 import { type FakeClock, fakeClock } from 'lastout/testing';
 import { afterAll, onTestFinished } from 'vitest';
 import { createDatabases } from '../../../test/services/postgres.js';
@@ -32,8 +32,8 @@ export const engines: readonly Engine[] = [
 ];
 
 /** An empty store, which goes when the test ends. */
-async function storeUrl(engine: Engine): Promise<string> {
-  if (engine === 'memory') return 'memory:';
+async function newStore(engine: Engine): Promise<string | StoreFactory> {
+  if (engine === 'memory') return memoryStore();
   if (engine === 'sqlite') return `sqlite:${join(await temporaryFolder(), 'jobs.db')}?synchronous=normal`;
   const taken = await (engine === 'postgres' ? databases! : numbers!).take();
   onTestFinished(() => void (engine === 'postgres' ? databases! : numbers!).giveBack(taken as never));
@@ -47,6 +47,7 @@ export async function temporaryFolder(): Promise<string> {
 }
 
 export interface Stage {
+  readonly where: string | StoreFactory;
   readonly app: TripDispatch;
   readonly queue: TripDispatch['queue'];
   readonly clock: FakeClock;
@@ -65,23 +66,32 @@ export interface Stage {
   live(): Promise<readonly string[]>;
 }
 
-/** The whole dispatch on a clock that is moved by hand, closed when the test ends. It works unless `idle`. */
+/**
+ * The whole dispatch on a clock that is moved by hand, closed when the test ends. It works unless `idle`. `beside`: another
+ * process on the same store, and with the same world around it.
+ */
 export async function stage(
-  options: Omit<Partial<AppOptions>, 'clock'> & { readonly engine?: Engine; readonly idle?: true } = {},
+  options: Omit<Partial<AppOptions>, 'clock'> & {
+    readonly engine?: Engine;
+    readonly idle?: true;
+    readonly beside?: Stage;
+  } = {},
 ): Promise<Stage> {
-  const { engine = 'memory', idle, ...given } = options;
-  const clock = fakeClock();
+  const { engine = 'memory', idle, beside, ...given } = options;
+  const where = beside?.where ?? (await newStore(engine));
+  const clock = beside?.clock ?? fakeClock();
   const lines: LogLine[] = [];
   const messages: Message[] = [];
   const trips = new InMemoryTripService();
   const drivers = new InMemoryDriverService();
   const screens = new InMemoryNotificationService((message) => messages.push(message));
-  const app = await TripDispatch.open(await storeUrl(engine), {
+  const app = await TripDispatch.open(where, {
     logger: createLogger('debug', (line) => lines.push(line)),
     tripService: trips,
     driverService: drivers,
     notifications: screens,
     clock,
+    ...(beside && worldOf(beside)),
     ...given,
   });
   onTestFinished(() => close(app, clock));
@@ -89,6 +99,7 @@ export async function stage(
   await clock.settle();
   const { queue } = app;
   return {
+    where,
     app,
     queue,
     clock,
@@ -114,6 +125,11 @@ export async function stage(
 
 export function trip(id: string, ...drivers: string[]) {
   return { id, customerId: `customer-of-${id}`, tripData: { pickup: 'Harbour', dropoff: 'Airport' }, drivers };
+}
+
+function worldOf({ app }: Stage): Pick<AppOptions, 'tripService' | 'driverService' | 'notifications'> {
+  const { tripService, driverService, notifications } = app.parts;
+  return { tripService, driverService, notifications };
 }
 
 /** Closing waits by the clock, which nobody else moves any more. */
@@ -144,5 +160,17 @@ export class Door {
   async pass(): Promise<void> {
     this.arrive();
     await this.opened;
+  }
+}
+
+/** Look-ups of some trips, or of all, fail. */
+export class TroubledTrips extends InMemoryTripService {
+  readonly troubled = new Set<string>();
+  override async findById(tripId: string) {
+    if (this.troubled.has('all') || this.troubled.has(tripId)) throw new Error('The database is away');
+    return super.findById(tripId);
+  }
+  override async findByIds(tripIds: readonly string[]) {
+    return Promise.all(tripIds.map((tripId) => this.findById(tripId)));
   }
 }
