@@ -9,7 +9,7 @@ export interface LogLine {
   readonly fields: object;
 }
 
-/** lastout's own `Logger`, so that the queue and the processor write into one log. */
+/** lastout's own `Logger`, so that the queue and the services write into one log. */
 export function createLogger(lowest: LogLevel, write: (line: LogLine) => void): Logger {
   const at =
     (level: LogLevel) =>
@@ -17,9 +17,4 @@ export function createLogger(lowest: LogLevel, write: (line: LogLine) => void): 
       if (logLevels.indexOf(level) >= logLevels.indexOf(lowest)) write({ level, message, fields });
     };
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
-}
-
-/** One line of JSON for each. */
-export function jsonLine({ level, message, fields }: LogLine): string {
-  return JSON.stringify({ at: new Date().toISOString(), level, message, ...fields });
 }

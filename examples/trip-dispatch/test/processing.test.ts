@@ -206,6 +206,17 @@ test('004-23 004-26 there is no queue for a driver: each request reaches its own
   expect(received).toEqual(['t1']);
 });
 
+test('004-26 a driver who is passed over has no job of the trip left, though the trip goes on', async () => {
+  const at = await stage();
+  await at.drivers.startTrip('busy', 'another');
+  await at.request('t1', 'busy', 'd2');
+  await at.app.dispatcher.declineTrip('t1', 'busy');
+  expect(await at.requestJob('t1', 'busy')).toMatchObject({ state: 'cancelled', error: { message: 'Trip declined' } });
+  await at.drivers.endTrip('busy', 'another');
+  await at.clock.advance('19s');
+  expect([at.screens.visibleTo('busy'), at.screens.visibleTo('d2')]).toEqual([[], ['t1']]);
+});
+
 test('004-28 a request that expires on its way to the handler is put back, and nothing is asked', async () => {
   const trips = new TroubledTrips();
   const at = await stage({ tripService: trips, idle: true });
