@@ -45,7 +45,7 @@ export {
   type ResourceSteps,
 } from './core/resource.js';
 export type { SlotOptions, Slots } from './core/slots.js';
-export type { Certificate, Presence, SubjectRule } from './core/subject.js';
+export type { Certificate, Presence, SubjectRule, SubjectSweep } from './core/subject.js';
 export type { Audit } from './lifecycle/audit.js';
 export type { EndSubjectOptions } from './lifecycle/end-subject.js';
 export type { Explanation } from './lifecycle/explain.js';

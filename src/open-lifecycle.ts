@@ -13,7 +13,7 @@ import type { Meters } from './core/meters.js';
 import type { BelongingsOf, Finalizer, Freeing } from './core/owned.js';
 import type { CleanupPolicy } from './core/policy.js';
 import type { Store, StoredJob } from './core/store.js';
-import type { AskSubject, Certificate, SubjectRule } from './core/subject.js';
+import type { AskSubject, Certificate, SubjectRule, SubjectSweep } from './core/subject.js';
 import type { System } from './core/system.js';
 import { endSubjectOn, type EndSubjectOptions } from './lifecycle/end-subject.js';
 import { freeingOn } from './lifecycle/freeing.js';
@@ -32,6 +32,7 @@ export interface Lifecycle {
   readonly endSubject: (subject: string, reason: string, options?: EndSubjectOptions) => Promise<Certificate>;
   readonly liftSubject: (subject: string) => Promise<boolean>;
   readonly defineSubject: (kind: string, rule: SubjectRule) => void;
+  readonly sweepSubjects: (kind: string) => Promise<SubjectSweep | null>;
   readonly askSubject: AskSubject;
   /** Confirmed orphans that are still there. */
   readonly orphansLeft: () => Promise<number>;
@@ -78,6 +79,7 @@ export function lifecycleOn(parts: Parts, alsoTend: () => Promise<void>): Lifecy
     sweeper,
     ...endSubjectOn(store, freeing),
     defineSubject: (kind, rule) => orphans.add(presences.define(kind, rule)),
+    sweepSubjects: (kind) => orphans.sweepNow(kind),
     askSubject: presences.ask,
     orphansLeft: () => orphans.left(),
     failingSweeps: orphans.failing,

@@ -281,6 +281,7 @@ async function createQueue(parts: Parts): Promise<Queue> {
       checkOpen();
       lifecycle.defineSubject(kind, rule);
     },
+    sweepSubjects: whileOpen(lifecycle.sweepSubjects),
     endSubject: whileOpen(lifecycle.endSubject),
     liftSubject: whileOpen(lifecycle.liftSubject),
     async lease(resource, spec, options) {

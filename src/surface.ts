@@ -8,7 +8,7 @@ import type { Duration } from './core/duration.js';
 import type { FinishedState, Job, JobEvent, JobOptions, Logger, Page } from './core/job.js';
 import type { QueueOptions } from './core/limits.js';
 import type { Lease, Leases, Resource } from './core/resource.js';
-import type { Certificate, SubjectRule } from './core/subject.js';
+import type { Certificate, SubjectRule, SubjectSweep } from './core/subject.js';
 import type { Audit } from './lifecycle/audit.js';
 import type { EndSubjectOptions } from './lifecycle/end-subject.js';
 import type { Explanation } from './lifecycle/explain.js';
@@ -143,6 +143,8 @@ export interface Queue extends AsyncDisposable {
    * pending jobs are looked through, by one process at a time, and those whose subject is gone are cancelled as orphans.
    */
   defineSubject(kind: string, rule: SubjectRule): void;
+  /** Looks through the pending jobs of this kind now, whether it is due or not. Null: another process is at it. */
+  sweepSubjects(kind: string): Promise<SubjectSweep | null>;
   /** Cancels its pending jobs, asks running ones to stop, releases its leases, and takes nothing of it in for a while. */
   endSubject(subject: string, reason: string, options?: EndSubjectOptions): Promise<Certificate>;
   /** Takes jobs of it in again. False: it was not fenced. */

@@ -21,6 +21,21 @@ export interface SubjectRule {
   brake?: { share: number; atLeast: number };
 }
 
+/** What one sweep for orphans of a kind found and did. */
+export interface SubjectSweep {
+  /** Subjects that were asked for, and those of them that are confirmed to be absent. */
+  readonly checked: number;
+  readonly confirmed: number;
+  /** Jobs. */
+  readonly cancelled: number;
+  /** These jobs and their subjects; at most 1,000. */
+  readonly orphans: readonly { readonly id: string; readonly subject: string }[];
+  /** Checks that told nothing. */
+  readonly failures: number;
+  /** It would have condemned too many, and condemned none. */
+  readonly braked: boolean;
+}
+
 /** Asks whether the subject of a job is there, before its handler starts. Never rejects. */
 export type AskSubject = (subject: string, signal: AbortSignal) => Promise<Presence>;
 

@@ -3,7 +3,7 @@
  * asks, then judges as a whole, and only then acts: an outage or a mistake in the check shows before anything is lost.
  */
 import { noFilter, type Store } from '../core/store.js';
-import { idIn, kindOf } from '../core/subject.js';
+import { idIn, kindOf, type SubjectSweep } from '../core/subject.js';
 import { type Asked, idsMax, type Presences, type Rule } from './presence.js';
 
 /** Subjects that one sweep asks for; the next one goes on where it stopped. */
@@ -11,6 +11,8 @@ const subjectsMax = 10_000;
 /** Subjects that are remembered from one sweep to the next. */
 const suspectsMax = 1_000;
 const pageLimit = 200;
+/** Orphans that a sweep tells one by one. */
+const orphansMax = 1_000;
 
 /** What sweeps of a kind remember, whichever process does the next one. */
 export interface Memory {
@@ -24,16 +26,8 @@ export interface Memory {
 
 export const noMemory: Memory = { cursor: null, suspects: {}, confirmed: 0 };
 
-export interface SweptOrphans {
+export interface SweptOrphans extends SubjectSweep {
   readonly memory: Memory;
-  /** Subjects that were asked for, and those of them that are confirmed to be absent. */
-  readonly checked: number;
-  readonly confirmed: number;
-  /** Jobs. */
-  readonly cancelled: number;
-  /** Checks that told nothing. */
-  readonly failures: number;
-  readonly braked: boolean;
 }
 
 export interface SweepParts {
@@ -71,6 +65,7 @@ export async function sweepOrphans(parts: SweepParts): Promise<SweptOrphans> {
     checked: subjects.size,
     confirmed: confirmed.length,
     cancelled: done.cancelled,
+    orphans: done.orphans,
     failures: asked.failures + done.failures,
     braked,
   };
@@ -120,31 +115,36 @@ interface Done {
   /** Subjects that have no pending job any more. */
   readonly gone: ReadonlySet<string>;
   readonly cancelled: number;
+  readonly orphans: SubjectSweep['orphans'];
   readonly failures: number;
 }
 
-const noneDone: Done = { gone: new Set(), cancelled: 0, failures: 0 };
+const noneDone: Done = { gone: new Set(), cancelled: 0, orphans: [], failures: 0 };
 
 /** They are asked for once more, right before the deed; the store then ends only what is still pending. */
 async function condemnAll(parts: SweepParts, subjects: readonly string[]): Promise<Done> {
   const gone = new Set<string>();
+  const orphans: { id: string; subject: string }[] = [];
   let cancelled = 0;
   let failures = 0;
+  const see = (id: string, subject: string): void => {
+    cancelled += 1;
+    if (orphans.length < orphansMax) orphans.push({ id, subject });
+  };
   for (let at = 0; at < subjects.length; at += idsMax) {
     const still = await askAll(parts, subjects.slice(at, at + idsMax));
     failures += still.failures;
     for (const subject of still.absent) {
-      cancelled += await condemn(parts, subject);
+      await condemn(parts, subject, (id) => see(id, subject));
       gone.add(subject);
     }
   }
-  return { gone, cancelled, failures };
+  return { gone, cancelled, orphans, failures };
 }
 
-async function condemn({ store, goOn }: SweepParts, subject: string): Promise<number> {
+async function condemn({ store, goOn }: SweepParts, subject: string, see: (id: string) => void): Promise<void> {
   const filter = { ...noFilter, subject, states: ['pending' as const], system: false };
   const move = { kind: 'condemn', reason: `The subject ${subject} is gone` } as const;
-  let cancelled = 0;
   for (let cursor: string | null = null; ; ) {
     await goOn();
     const page: Awaited<ReturnType<Store['move']>> = await store.move({
@@ -152,8 +152,8 @@ async function condemn({ store, goOn }: SweepParts, subject: string): Promise<nu
       dryRun: false,
       limit: pageLimit,
     });
-    cancelled += page.items.filter(({ outcome }) => outcome === 'cancelled').length;
-    if (page.next === null) return cancelled;
+    for (const { id, outcome } of page.items) if (outcome === 'cancelled') see(id);
+    if (page.next === null) return;
     cursor = page.next;
   }
 }

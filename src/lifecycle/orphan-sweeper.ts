@@ -3,6 +3,7 @@
  * whoever claims it when it is due does the sweep, so that many processes do one.
  */
 import { isUnknown } from '../core/deadlines.js';
+import { show } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import type { Logger } from '../core/job.js';
 import type { Meters } from '../core/meters.js';
@@ -12,6 +13,7 @@ import { everyPage } from '../core/pages.js';
 import { checkKeep } from '../core/policy.js';
 import { printOf } from '../core/print.js';
 import { type NewJob, noFilter, type Settlement, type Store, type StoredJob } from '../core/store.js';
+import type { SubjectSweep } from '../core/subject.js';
 import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
 import { type Memory, noMemory, sweepOrphans, type SweptOrphans } from './orphan-sweep.js';
@@ -22,6 +24,13 @@ const leaseMs = 60_000;
 const extendMs = 15_000;
 /** A sweep is never given up because its process died. */
 const maxStalls = 1_000_000_000;
+
+const dueNow = {
+  move: { kind: 'reschedule', when: { inMs: 0 }, priority: null },
+  dryRun: false,
+  cursor: null,
+  limit: 1,
+} as const;
 
 export interface OrphanSweeperParts {
   readonly store: Store;
@@ -43,6 +52,8 @@ export interface OrphanSweeper {
   add(rule: Rule): void;
   /** Starts what is due, and does not wait for it. Never rejects. */
   tend(): Promise<void>;
+  /** Sweeps this kind now, whether it is due or not. Null: another process is at it. */
+  sweepNow(kind: string): Promise<SubjectSweep | null>;
   /** Confirmed orphans that are still there, of the kinds that are defined here. */
   left(): Promise<number>;
   /** For the ledger. */
@@ -58,24 +69,27 @@ const nothing: OrphanSums = { examined: 0, cancelled: 0, failures: 0 };
 /** `tell`: a sweep has done something that belongs into the ledger. */
 export function createOrphanSweeper(parts: OrphanSweeperParts, tell: () => void): OrphanSweeper {
   const { store, system, logger, meters, presences } = parts;
-  const underWay = new Map<string, Promise<void>>();
+  const underWay = new Map<string, Promise<unknown>>();
   /** Kinds whose job is known to be stored. */
   const stored = new Set<string>();
   const stopping = new AbortController();
   const failing = new Set<string>();
   let sums = nothing;
 
-  async function sweepDue({ kind }: Rule): Promise<void> {
+  /** Null: it is not due, or another process is at it. */
+  async function sweepDue({ kind }: Rule, isNow: boolean): Promise<SweptOrphans | null> {
     try {
       const rule = presences.rules.get(kind)!;
       if (!stored.has(kind)) await store.insert([jobOf(rule)], { atomic: false });
       stored.add(kind);
+      if (isNow) await store.move({ ...dueNow, filter: { ...noFilter, ids: [typeOf(kind)] } });
       const owner = system.id();
       const request = { owner, types: [typeOf(kind)], queues: [systemQueue], slots: 1, ahead: 0, leaseMs, maxStalls };
       const { jobs, epoch } = await store.claim(request);
-      if (jobs[0]) await sweepClaimed(rule, jobs[0], owner, epoch);
+      return jobs[0] ? await sweepClaimed(rule, jobs[0], owner, epoch) : null;
     } catch (error) {
       if (!stopping.signal.aborted) fail(kind, error);
+      throw error;
     }
   }
 
@@ -85,7 +99,7 @@ export function createOrphanSweeper(parts: OrphanSweeperParts, tell: () => void)
     logger.error('Sweep for orphans failed; it is tried again', { kind, error: describeThrown(error).message });
   }
 
-  async function sweepClaimed(rule: Rule, job: StoredJob, owner: string, epoch: number): Promise<void> {
+  async function sweepClaimed(rule: Rule, job: StoredJob, owner: string, epoch: number): Promise<SweptOrphans> {
     const { kind, everyMs } = rule;
     const goOn = keeper(parts, { id: job.id, owner, epoch });
     const send = (settlement: Omit<Settlement, 'id' | 'epoch'>): Promise<unknown> =>
@@ -95,6 +109,7 @@ export function createOrphanSweeper(parts: OrphanSweeperParts, tell: () => void)
       const swept = await sweepOrphans({ store, presences, rule, memory: memoryIn(job), signal, goOn });
       await send({ ending: { kind: 'snooze', when: { inMs: everyMs } }, memo: JSON.stringify(swept.memory) });
       report(kind, swept);
+      return swept;
     } catch (error) {
       // Who stops hands it back, for others to do now; what failed here is tried again in its time, with what was known.
       const isStopping = stopping.signal.aborted;
@@ -102,7 +117,7 @@ export function createOrphanSweeper(parts: OrphanSweeperParts, tell: () => void)
         ? ({ kind: 'release' } as const)
         : ({ kind: 'snooze', when: { inMs: everyMs } } as const);
       await send({ ending }).catch(() => undefined);
-      if (!isStopping) fail(kind, error);
+      throw error;
     }
   }
 
@@ -141,16 +156,35 @@ export function createOrphanSweeper(parts: OrphanSweeperParts, tell: () => void)
 
   function start(rule: Rule): void {
     if (stopping.signal.aborted || underWay.has(rule.kind)) return;
+    void begin(rule, false).catch(() => undefined); // it has been told
+  }
+
+  function begin(rule: Rule, isNow: boolean): Promise<SweptOrphans | null> {
+    const sweeping = sweepDue(rule, isNow).finally(() => underWay.delete(rule.kind));
     underWay.set(
       rule.kind,
-      sweepDue(rule).finally(() => underWay.delete(rule.kind)),
+      sweeping.catch(() => undefined),
     );
+    return sweeping;
   }
 
   return {
     add: start,
     async tend() {
       for (const rule of presences.rules.values()) start(rule);
+    },
+    async sweepNow(kind) {
+      const rule = presences.rules.get(kind);
+      if (!rule)
+        throw new LastoutError(
+          'INVALID_INPUT',
+          `Subjects of kind ${show(kind)} are not defined; call defineSubject first.`,
+        );
+      while (underWay.has(kind)) await underWay.get(kind);
+      const swept = await begin(rule, true);
+      if (!swept) return null;
+      const { memory: _, ...told } = swept;
+      return told;
     },
     async left() {
       const types = [...presences.rules.keys()].map(typeOf);

@@ -207,6 +207,7 @@ const nothingSwept = {
   lapsed: 0,
   fenced: 0,
   expired: 0,
+  fenced: 0,
   removedBy: { age: 0, count: 0, cap: 0 },
   owing: [],
   dueThings: [],

@@ -1,0 +1,44 @@
+/** What drivers see on their screens, and what drivers and customers are told. */
+export interface NotificationService {
+  /** Shows the request until it is withdrawn; a second time it changes nothing. */
+  showRequest(driverId: string, tripId: string): Promise<void>;
+  /** The request is not visible any more, and the driver is told why. Where nothing is visible, he is told all the same. */
+  withdrawRequest(driverId: string, tripId: string, why: string): Promise<void>;
+  tellCustomer(customerId: string, tripId: string, what: string): Promise<void>;
+}
+
+export interface Message {
+  readonly to: string;
+  readonly tripId: string;
+  readonly text: string;
+}
+
+/** The screens of this process; each message is handed to `deliver`. */
+export class InMemoryNotificationService implements NotificationService {
+  private readonly screens = new Map<string, Set<string>>();
+
+  constructor(private readonly deliver: (message: Message) => void = () => undefined) {}
+
+  async showRequest(driverId: string, tripId: string): Promise<void> {
+    const screen = this.screens.get(driverId) ?? new Set();
+    if (screen.has(tripId)) return;
+    this.screens.set(driverId, screen.add(tripId));
+    this.deliver({ to: driverId, tripId, text: 'New trip request' });
+  }
+
+  async withdrawRequest(driverId: string, tripId: string, why: string): Promise<void> {
+    const screen = this.screens.get(driverId);
+    screen?.delete(tripId);
+    if (screen?.size === 0) this.screens.delete(driverId);
+    this.deliver({ to: driverId, tripId, text: why });
+  }
+
+  async tellCustomer(customerId: string, tripId: string, what: string): Promise<void> {
+    this.deliver({ to: customerId, tripId, text: what });
+  }
+
+  /** The trips whose requests this driver sees now. */
+  visibleTo(driverId: string): readonly string[] {
+    return [...(this.screens.get(driverId) ?? [])];
+  }
+}

@@ -1,0 +1,78 @@
+import { defineJob, handle, type JobType } from 'lastout';
+import type { Parts } from './parts.js';
+
+const everyTwoMinutes = '*/2 * * * *';
+
+const cleanup = defineJob<null, Cleaned | null>('cleanup-orphaned-jobs', {
+  queue: 'cleanup',
+  // Never two at once, and none that waits while another one does.
+  exclusiveKey: 'cleanup-orphaned-jobs',
+  deduplication: 'skip',
+  ttl: '2m',
+  attempts: 1,
+  keep: { completed: { count: 10 }, failed: { count: 5 } },
+});
+
+export interface Cleaned {
+  /** Trips that were looked up. */
+  readonly checked: number;
+  /** Jobs that were removed. */
+  readonly removed: number;
+}
+
+/** Removes waiting and delayed jobs of both queues whose trip is missing or not PENDING any more. */
+export class OrphanedJobCleanupService {
+  /** Trips that could not be looked up while others could. */
+  failures = 0;
+
+  constructor(private readonly parts: Parts) {}
+
+  /** Every process calls it when it starts; there is one schedule all the same, and one sweep at a time. */
+  async start(): Promise<void> {
+    const { queue } = this.parts;
+    queue.defineSubject('trip', {
+      check: (tripIds, signal) => this.check(tripIds, signal),
+      // One look is enough, as the status of a trip never comes back to PENDING. Should nobody call, it goes by itself.
+      confirm: 1,
+      every: '10m',
+    });
+    await queue.schedule('cleanup-orphaned-jobs', cleanup, null, { cron: everyTwoMinutes });
+  }
+
+  /** The code of the scheduled job. */
+  get handler(): JobType<null, Cleaned | null> {
+    return handle(cleanup, () => this.cleanupOrphanedJobs());
+  }
+
+  /** Null: another process is at it. */
+  async cleanupOrphanedJobs(): Promise<Cleaned | null> {
+    const { queue, logger } = this.parts;
+    const swept = await queue.sweepSubjects('trip');
+    if (!swept) return null;
+    for (const { subject } of swept.orphans)
+      logger.debug(`Removed orphaned job for trip ${subject.slice('trip:'.length)}`);
+    return { checked: swept.checked, removed: swept.cancelled };
+  }
+
+  /** Whoever cannot be looked up is unknown, and keeps his jobs. */
+  private async check(tripIds: readonly string[], signal: AbortSignal): Promise<Presence[]> {
+    const { tripService, logger } = this.parts;
+    try {
+      return (await tripService.findByIds(tripIds, signal)).map(presenceOf);
+    } catch (error) {
+      // One of them may be to blame. If it is not, all fail again, and the sweep is told so.
+      const answers = await Promise.allSettled(tripIds.map((tripId) => tripService.findById(tripId)));
+      const unknown = tripIds.filter((_, n) => answers[n]!.status === 'rejected');
+      if (unknown.length === tripIds.length) throw error;
+      this.failures += unknown.length;
+      logger.warn('Trips could not be looked up; their jobs are kept', { tripIds: unknown, error: String(error) });
+      return answers.map((answer) => (answer.status === 'fulfilled' ? presenceOf(answer.value) : 'unknown'));
+    }
+  }
+}
+
+type Presence = 'present' | 'absent' | 'unknown';
+
+function presenceOf(trip: { readonly status: string } | null): Presence {
+  return trip?.status === 'PENDING' ? 'present' : 'absent';
+}

@@ -1,0 +1,98 @@
+import { defineJob, type Job, type JobOptions, type State } from 'lastout';
+import type { TripData } from './trips.js';
+
+/** Both queues, in the order in which they are looked at. */
+export const tripQueues = ['trip-requests', 'trip-timeouts'] as const;
+
+/** A request must have reached its driver by then. */
+export const requestTtlMs = 300_000;
+
+/** One trip put to one driver. */
+export interface TripRequest {
+  readonly tripId: string;
+  readonly driverId: string;
+  readonly customerId: string;
+  readonly tripData: TripData;
+}
+
+/** A request as its readers see it. Dates are ISO texts. */
+export interface TripRequestJob extends TripRequest {
+  readonly metadata: {
+    readonly createdAt: string;
+    readonly expiresAt: string;
+    readonly status: 'PENDING' | 'PROCESSING' | 'EXPIRED' | 'COMPLETED';
+  };
+}
+
+/** The end of the time in which one driver may answer. */
+export interface TripTimeout {
+  readonly tripId: string;
+  readonly driverId: string;
+}
+
+/** What became of a job; the ways that are left throw or snooze. */
+export type Handled = { readonly outcome: 'processed' | 'skipped' };
+
+const common = {
+  subject: ({ tripId }: { readonly tripId: string }) => tripSubject(tripId),
+  backoff: { type: 'exponential', base: 2_000, max: '60s' },
+  // The newest so many of each type.
+  keep: { completed: { count: 10 }, failed: { count: 5 } },
+} satisfies JobOptionsOf<{ readonly tripId: string }>;
+
+type JobOptionsOf<I> = Omit<JobOptions, 'subject'> & { subject: (input: I) => string };
+
+export const processTripRequest = defineJob<TripRequest, Handled>('process-trip-request', {
+  ...common,
+  queue: 'trip-requests',
+  delay: 0,
+  ttl: requestTtlMs,
+  attempts: 3,
+});
+
+/**
+ * Inserted together with its request and due when that expires, so that somebody else is asked whatever becomes of it.
+ * Once the driver sees the request, it is due when the time to answer is over. It has no ttl, and outlasts an outage.
+ */
+export const timeoutTripRequest = defineJob<TripTimeout, Handled>('timeout-trip-request', {
+  ...common,
+  queue: 'trip-timeouts',
+  delay: requestTtlMs,
+  attempts: 100,
+});
+
+export function tripSubject(tripId: string): string {
+  return `trip:${tripId}`;
+}
+
+/** One request for each driver of a trip, and one time-out: asked for twice, it is inserted once. */
+export function requestId({ tripId, driverId }: TripTimeout): string {
+  return `trip-${tripId}:${driverId}`;
+}
+
+export function timeoutId(of: TripTimeout): string {
+  return `timeout-${requestId(of)}`;
+}
+
+const statusOf: { readonly [state in State]: TripRequestJob['metadata']['status'] } = {
+  pending: 'PENDING',
+  processing: 'PROCESSING',
+  completed: 'COMPLETED',
+  expired: 'EXPIRED',
+  // It will not be put to the driver any more. Why, the job itself says.
+  failed: 'EXPIRED',
+  cancelled: 'EXPIRED',
+};
+
+/** Dates and status are those of the job itself, so they agree with its ttl and are never out of date. */
+export function toTripRequestJob({ input, state, createdAt, expiresAt }: Job): TripRequestJob {
+  const request = input as unknown as TripRequest;
+  return {
+    ...request,
+    metadata: {
+      createdAt: createdAt.toISOString(),
+      expiresAt: (expiresAt ?? new Date(createdAt.getTime() + requestTtlMs)).toISOString(),
+      status: statusOf[state],
+    },
+  };
+}

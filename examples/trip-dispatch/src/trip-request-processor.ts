@@ -1,0 +1,85 @@
+import { type Context, type Outcome, snooze } from 'lastout';
+import type { Parts } from './parts.js';
+import { type Handled, timeoutId, type TripRequest } from './trip-request-job.js';
+import { isAsked } from './trips.js';
+
+/** A driver who is under way is asked again after this time. */
+const activeTripDelayMs = 60_000;
+/** Whoever could not be asked about the trip or the driver is asked again after this time. */
+const outageDelayMs = 5_000;
+
+class DriverNotAvailableError extends Error {
+  constructor() {
+    super('Driver not available');
+  }
+}
+
+/** Puts a trip to a driver, if both are still there for it. */
+export class TripRequestProcessor {
+  constructor(private readonly parts: Parts) {}
+
+  async handleTripRequest({ input, job }: Context<TripRequest>): Promise<Handled | Outcome> {
+    try {
+      return await this.validateAndProcess(input, job.expiresAt);
+    } catch (error) {
+      if (error instanceof DriverNotAvailableError) {
+        // This driver will not be asked any more, so the next one need not wait for the time-out.
+        if (job.attempts >= job.maxAttempts) await this.passOn(input);
+        throw error;
+      }
+      // Nobody knows whether the request is valid: that is no reason to drop it. Its ttl bounds the waiting.
+      this.parts.logger.warn('A trip request cannot be looked at; it is tried again', {
+        ...{ tripId: input.tripId, driverId: input.driverId },
+        error: String(error),
+      });
+      return snooze(outageDelayMs, 'The look-up failed');
+    }
+  }
+
+  private async validateAndProcess(
+    { tripId, driverId }: TripRequest,
+    expiresAt: Date | null,
+  ): Promise<Handled | Outcome> {
+    const { tripService, driverService, logger, now } = this.parts;
+
+    // The store hands out no expired job. This one expired on its way: put back, it ends as expired, too.
+    if (expiresAt !== null && expiresAt <= now()) return snooze('1s', 'Expired');
+
+    const trip = await tripService.findById(tripId);
+    if (!trip || trip.status !== 'PENDING') {
+      logger.warn(`Trip ${tripId} is no longer valid, skipping job`);
+      return { outcome: 'skipped' };
+    }
+
+    if (await driverService.hasActiveTrip(driverId)) return snooze(activeTripDelayMs, 'Driver has an active trip');
+
+    if (!(await driverService.isAvailable(driverId))) {
+      logger.warn(`Driver ${driverId} is no longer available`);
+      throw new DriverNotAvailableError();
+    }
+
+    return this.processRequest(tripId, driverId);
+  }
+
+  /**
+   * The trip may end at any moment between two of these steps. Whoever ends it changes its status first and withdraws its
+   * requests last; here it is shown first and looked at last. So one of the two always withdraws it.
+   */
+  private async processRequest(tripId: string, driverId: string): Promise<Handled> {
+    const { queue, tripService, notifications, config } = this.parts;
+    await notifications.showRequest(driverId, tripId);
+    if (!isAsked(await tripService.findById(tripId), driverId)) {
+      await notifications.withdrawRequest(driverId, tripId, 'Trip is no longer available');
+      return { outcome: 'skipped' };
+    }
+    await queue.reschedule(timeoutId({ tripId, driverId }), { delay: config.driverResponseMs });
+    return { outcome: 'processed' };
+  }
+
+  private async passOn({ tripId, driverId }: TripRequest): Promise<void> {
+    const { queue, logger } = this.parts;
+    await queue.reschedule(timeoutId({ tripId, driverId }), { delay: 0 }).catch((error: unknown) => {
+      logger.warn('The next driver is asked later', { tripId, driverId, error: String(error) });
+    });
+  }
+}
