@@ -205,7 +205,6 @@ const nothingClaimed = { epoch: 0, at: 0, jobs: [], nextDueInMs: null, more: fal
 const nothingSwept = {
   examined: 0,
   lapsed: 0,
-  fenced: 0,
   expired: 0,
   fenced: 0,
   removedBy: { age: 0, count: 0, cap: 0 },
