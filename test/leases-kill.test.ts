@@ -41,7 +41,7 @@ function runsIn(ledger: string): string[][] {
 
 for (const [engine, times] of Object.entries(kills) as [keyof typeof kills, number][])
   describeOn(engine, `on ${engine}`, () => {
-    it(`${times * sites} finalizers are killed in the middle: each starts over, and the end is the same`, {
+    it(`S25: ${times * sites} finalizers are killed in the middle: each starts over, and the end is the same`, {
       timeout: 240_000,
     }, async () => {
       const { url } = await emptyStore[engine]();
