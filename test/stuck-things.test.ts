@@ -15,7 +15,7 @@ function withoutPlace(store: Store, clock: HandClock) {
   const { system } = contextFor(clock);
   const cleanup = cleanupOf({ jobRetentionMs: day });
   const { logger } = recordingLogger();
-  const leases = { knows: () => false, end: async () => undefined };
+  const leases = { knows: () => false, end: () => Promise.reject(new Error('not asked for')) };
   return lifecycleOn({ store, system, logger, cleanup, place: null, leases, meters: noMeters }, async () => undefined);
 }
 
