@@ -1,10 +1,12 @@
 // Leases on containers of a real engine. What is there is asked of the engine itself.
+import { randomBytes } from 'node:crypto';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { engineAt, startEngine } from '../scripts/services/engine.mjs';
 import { prepareImages } from '../scripts/services/images.mjs';
 import { cache, enginePrograms } from '../scripts/services/index.mjs';
 import { defineJob, type Lease, open, type Queue } from '../src/index.js';
-import { type ContainerSpec, dockerContainers } from '../src/resources/docker.js';
+import { type ContainerSpec, dockerContainers, dockerEngine } from '../src/resources/docker.js';
+import { fakeClock } from '../src/testing/index.js';
 import { engineHost, isEngineThere } from './docker.js';
 import { engines, newStore } from './engines.js';
 import { eventually } from './worker-support.js';
@@ -15,8 +17,11 @@ const spec: ContainerSpec = {
   HostConfig: { NetworkMode: 'none' },
 };
 
+/** Each queue has its own: to one, the containers of another would be nobody's. */
+const newNamespace = (): string => `docker-${randomBytes(6).toString('hex')}`;
+
 async function openOn(engine: (typeof engines)[number]): Promise<Queue> {
-  const queue = await open(newStore(engine));
+  const queue = await open(newStore(engine), { namespace: newNamespace() });
   onTestFinished(async () => void (await queue.close({ grace: 0 })));
   return queue;
 }
@@ -71,6 +76,42 @@ describe.skipIf(!isEngineThere).each(engines)('leases on containers, jobs on %s'
       await eventually(() => endedOf(queue, lease.id), 'the end of a lease', 30_000);
       expect(await isThere(engineHost(), lease.name)).toBe(false);
     }
+  });
+});
+
+describe.skipIf(!isEngineThere)('the reconciler on an engine', () => {
+  it('destroys a container that bears a name of ours and belongs to no lease, and spares all others', async () => {
+    // An hour ahead: for this queue, what the engine has made just now is old.
+    const clock = fakeClock(new Date(Date.now() + 3_600_000));
+    const namespace = newNamespace();
+    const containers = dockerContainers({ host: engineHost() });
+    const queue = await open('memory:', { namespace, clock, resources: [containers] });
+    const lease = await queue.lease(containers, spec, { ttl: '1d' });
+    const engine = dockerEngine({ host: engineHost() });
+    const Labels = { 'lastout.kind': 'container' };
+    const [nobodys, foreign] = [
+      `${namespace}.container.${'0'.repeat(20)}`,
+      `${newNamespace()}.container.${'0'.repeat(20)}`,
+    ];
+    for (const name of [nobodys, foreign]) {
+      await engine.create({ ...spec, Labels }, { name });
+      onTestFinished(async () => void (await engine.remove(name)));
+    }
+    const isGone = async (): Promise<boolean> => {
+      await clock.advance('1s');
+      return !(await isThere(engineHost(), nobodys));
+    };
+    await eventually(isGone, 'the end of what is nobody’s', 60_000);
+    expect(await isThere(engineHost(), foreign)).toBe(true);
+    expect(await isThere(engineHost(), lease.name)).toBe(true);
+    await lease.release();
+    await eventually(async () => {
+      await clock.advance('1s');
+      return endedOf(queue, lease.id);
+    }, 'the end of the lease');
+    const closing = queue.close({ grace: 0 });
+    await clock.advance('1m');
+    await closing;
   });
 });
 

@@ -200,6 +200,7 @@ describe('lastout/docker: what it is given', () => {
     [{ host: 'ftp://x' }, 'INVALID_URL'],
     [{ host: 'unix://' }, 'INVALID_URL'],
     [{ stopTimeout: 'soon' }, 'INVALID_DURATION'],
+    [{ stopTimeout: '21s' }, 'INVALID_DURATION'],
     [{ kind: 'a.b' }, 'INVALID_NAME'],
   ])('%j is refused with %s', (options, code) => {
     expect(() => dockerContainers(options as never)).toThrow(expect.objectContaining({ code }));

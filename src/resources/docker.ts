@@ -19,7 +19,7 @@ export interface EngineOptions {
   docker?: DockerClient;
   /** `unix:///…` or `tcp://host:port`; else what DOCKER_HOST says, else the engine of this machine. */
   host?: string;
-  /** What a container gets to end by itself before it is killed: 10 s. */
+  /** What a container gets to end by itself before it is killed: 10 s, at most 20 s. */
   stopTimeout?: Duration;
 }
 
@@ -42,12 +42,15 @@ export interface Containers {
   list(labels: { readonly [label: string]: string }, signal?: AbortSignal): Promise<readonly ContainerInfo[]>;
 }
 
+/** A try to destroy something gets half a minute: stopping must leave time for the rest. */
+const stopMaxMs = 20_000;
+
 /** The label under which a container says what it is. Its values: {@link labelsOf}. */
 const label = (name: string): string => `lastout.${name}`;
 
 export function dockerEngine(options: EngineOptions = {}): Containers {
   refuseUnknown(options, ['docker', 'host', 'stopTimeout'], 'The options of dockerEngine');
-  const stopMs = toMs(options.stopTimeout ?? '10s', 'stopTimeout');
+  const stopMs = toMs(options.stopTimeout ?? '10s', 'stopTimeout', 'INVALID_DURATION', stopMaxMs);
   const client = connect(options.docker, options.host);
 
   async function create(spec: ContainerSpec, { name, signal }: { name: string; signal?: AbortSignal }) {

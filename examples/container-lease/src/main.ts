@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -39,7 +40,9 @@ async function show(config: Config): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'lastout-containers-'));
   const logger = createLogger('info', (entry) => say(`  ${JSON.stringify(entry)}`));
   try {
-    await tour({ ...config, storeUrl: `sqlite:${join(folder, 'jobs.db')}`, port: 0 }, docker, logger, say);
+    // A namespace of its own: to this store, the containers of a server that runs elsewhere would be nobody's.
+    const own = { storeUrl: `sqlite:${join(folder, 'jobs.db')}`, namespace: `tour-${randomUUID()}`, port: 0 };
+    await tour({ ...config, ...own }, docker, logger, say);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
