@@ -105,9 +105,12 @@ async function request({ app, say }: Stage, id: string, ...drivers: string[]): P
   });
 }
 
+/** What still runs is let finish first. */
 async function jobsOf({ app }: Stage, tripId: string): Promise<string> {
-  const { items } = await app.queue.find({ subject: `trip:${tripId}`, state: ['pending', 'processing'] });
-  return `${items.length} jobs in the queues`;
+  const subject = `trip:${tripId}`;
+  const count = async (state: 'pending' | 'processing') => (await app.queue.find({ subject, state })).items.length;
+  await until(`no job of ${tripId} runs`, async () => (await count('processing')) === 0);
+  return `${await count('pending')} jobs in the queues`;
 }
 
 async function seenBy({ screens }: Stage, driverId: string, tripId: string): Promise<void> {

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { dashboard, orphanedJobMetrics } from '../src/orphaned-job-metrics.js';
-import { InMemoryTripService } from '../src/trips.js';
-import { engines, type Stage, stage } from './support.js';
+import { engines, type Stage, stage, TroubledTrips } from './support.js';
 
 async function orphans(at: Stage, howMany: number, prefix = 'orphan'): Promise<void> {
   await at.drivers.startTrip('busy', 'another');
@@ -52,7 +51,7 @@ test('004-37 avgJobLifetime is the mean time from created to ended, in milliseco
 });
 
 test('004-38 failedCleanups counts sweeps that could not look, and jobs that could not be removed', async () => {
-  const trips = new InMemoryTripService();
+  const trips = new TroubledTrips();
   const at = await stage({ tripService: trips });
   await at.request('t1', 'd1');
   expect((await orphanedJobMetrics(at.app)).failedCleanups).toBe(0);
@@ -61,7 +60,7 @@ test('004-38 failedCleanups counts sweeps that could not look, and jobs that cou
   await at.app.jobs.removeAllJobsForTrip('t1', 'by hand');
   at.queue.endSubject = endSubject;
   expect((await orphanedJobMetrics(at.app)).failedCleanups).toBe(1);
-  trips.findByIds = trips.findById = () => Promise.reject(new Error('The database is away'));
+  trips.troubled.add('all');
   await at.app.cleanup.cleanupOrphanedJobs();
   expect((await orphanedJobMetrics(at.app)).failedCleanups).toBe(2);
 });
@@ -100,19 +99,17 @@ test('004-40 004-42 many orphaned jobs are an alert, by a threshold to set, unti
 });
 
 test('004-41 004-42 failures of the cleanup service are an alert, until it works again', async () => {
-  const trips = new InMemoryTripService();
+  const trips = new TroubledTrips();
   const at = await stage({ tripService: trips });
-  const { findById, findByIds } = trips;
   await at.drivers.startTrip('busy', 'another');
   await at.request('t1', 'busy');
-  trips.findByIds = trips.findById = () => Promise.reject(new Error('The database is away'));
+  trips.troubled.add('all');
   await at.clock.advance('121s');
   expect(await alertsOf(at, 'cleanupFailing')).toMatchObject([
     { state: 'firing', message: expect.stringContaining('Cleanup service failures') },
   ]);
   expect(await dashboard(at.app)).toContain('FIRING Cleanup service failures');
-  trips.findById = findById;
-  trips.findByIds = findByIds;
+  trips.troubled.clear();
   await at.clock.advance('5m');
   expect(await alertsOf(at, 'cleanupFailing')).toMatchObject([{ state: 'cleared' }]);
 });
