@@ -51,7 +51,7 @@ describe.each(engines)('%s', (engine) => {
       await at.app.dispatcher.requestTrip(trip(`bad${n}`, `away${n}`));
       await at.clock.advance('1s');
     }
-    await at.clock.advance('7s');
+    await at.clock.advance('10s');
     expect((await at.queue.stats()).queues['trip-requests']).toMatchObject({ completed: 12, failed: 7 });
     await at.queue.sweep();
     const trips = async (state: 'completed' | 'failed') =>
