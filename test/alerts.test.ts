@@ -135,6 +135,54 @@ describe('alerts: an alert', () => {
   });
 });
 
+describe('alerts: sweeps for orphans', () => {
+  type Presence = 'present' | 'absent';
+
+  /** Two kinds: of the trips the test decides, the drivers are well. */
+  async function swept(count: number) {
+    const clock = fakeClock();
+    const queue = await open('memory:', { clock });
+    const trips = { answer: async (): Promise<Presence> => 'present' };
+    const every = { every: '2m', confirm: 1 } as const;
+    queue.defineSubject('trip', { ...every, check: async (ids) => Promise.all(ids.map(trips.answer)) });
+    queue.defineSubject('driver', { ...every, check: async (ids) => ids.map(() => 'present') });
+    for (let n = 0; n < count; n++) await queue.enqueue('ride', null, { subject: `trip:${n}` });
+    await queue.enqueue('ride', null, { subject: 'driver:1' });
+    const failing = async () => (await queue.alerts()).find(({ rule }) => rule === 'cleanupFailing');
+    return { queue, clock, trips, failing };
+  }
+
+  it('that fail are cleanup service failures, and are cleared by one that goes well', async () => {
+    const { queue, clock, trips, failing } = await swept(1);
+    await clock.advance('3m');
+    expect(await failing()).toBeUndefined();
+    trips.answer = () => Promise.reject(new Error('the database is away'));
+    await clock.advance('3m');
+    const fired = await failing();
+    expect(fired).toMatchObject({ state: 'firing', evidence: ['trip'] });
+    expect(fired!.message).toMatch(/^Cleanup service failures: /);
+    trips.answer = async () => 'present';
+    await clock.advance('3m');
+    expect(await failing()).toMatchObject({ state: 'cleared' });
+    expect((await queue.stats()).total.pending).toBe(2);
+    await closeUnder(clock, queue);
+  });
+
+  it('that the brake stops are an alert until it is seen to', async () => {
+    const { queue, clock, trips, failing } = await swept(25);
+    trips.answer = async () => 'absent';
+    await clock.advance('3m');
+    expect(await failing()).toMatchObject({ state: 'firing', evidence: ['trip'] });
+    expect((await queue.alerts()).map(({ rule }) => rule)).toContain('manyOrphans');
+    expect((await queue.stats()).total.pending).toBe(26);
+    trips.answer = async () => 'present';
+    await clock.advance('3m');
+    const states = (await queue.alerts()).filter(({ rule }) => rule === 'cleanupFailing' || rule === 'manyOrphans');
+    expect(states.map(({ state }) => state)).toEqual(['cleared', 'cleared']);
+    await closeUnder(clock, queue);
+  });
+});
+
 describe('alerts: who is told', () => {
   const job = defineJob('job', { run: () => undefined });
 

@@ -1,6 +1,6 @@
 // Metrics: what the text tells, from when on it counts, that labels are bounded, and that nobody pays who does not ask.
 import { describe, expect, it } from 'vitest';
-import { defineJob, fail, memoryStore, open, type Queue, snooze } from '../src/index.js';
+import { defineJob, defineResource, fail, memoryStore, open, type Queue, snooze } from '../src/index.js';
 import { meterSwitch } from '../src/observe/meter-switch.js';
 import { counters, gauges, timers } from '../src/observe/metric-table.js';
 import { labelSetsMax, loadPrometheus, metricsOn } from '../src/observe/metrics.js';
@@ -94,6 +94,50 @@ describe('metrics: what the store knows', () => {
       expect(seen.get('lastout_cleanup_removed_total{kind="age"}')).toBe(1);
       expect(seen.get('lastout_cleanup_lag_seconds_count')).toBe(1);
       expect(seen.get('lastout_cleanup_lag_seconds_sum')).toBe(600);
+    });
+  });
+});
+
+describe('metrics: leases and orphans', () => {
+  eachStore((on) => {
+    it('what is taken, ended and left behind is told, by kind, and the four of orphaned jobs by their names', async () => {
+      const { queue, clock } = await on.still({ metrics: true });
+      let isBroken = true;
+      const there = new Set<string>();
+      const box = defineResource<null>('box', {
+        async create(_spec, { name }) {
+          there.add(name);
+          return null;
+        },
+        async destroy({ name }) {
+          if (isBroken) throw new Error('the engine is away');
+          there.delete(name);
+        },
+        list: async () => [...there].map((name) => ({ name, createdAt: clock.now() })),
+      });
+      await queue.lease(box, null, { ttl: '1s' });
+      await queue.enqueue('ride', null, { subject: 'trip:1' });
+      await queue.enqueue('ride', null, { subject: 'trip:2' });
+      const check = async (ids: readonly string[]) => ids.map((id) => (id === '1' ? 'absent' : 'present'));
+      queue.defineSubject('trip', { check, every: '2m', confirm: 1 });
+      await clock.advance('10m');
+      const seen = await read(queue);
+      expect(seen.get('lastout_leases_taken_total{kind="box"}')).toBe(1);
+      expect(seen.get('lastout_lease_end_failures_total{kind="box"}')).toBeGreaterThanOrEqual(3);
+      expect(seen.get('lastout_leases_needing_attention')).toBe(1);
+      expect(seen.get('lastout_left_behind')).toBe(1);
+      expect((await queue.stats()).leftBehind).toBe(1);
+      expect(seen.get('lastout_workers')).toBe(0);
+      expect(seen.get('lastout_orphans_cancelled_total{kind="trip"}')).toBe(1);
+      expect(seen.get('totalOrphanedJobs')).toBe(1);
+      expect(seen.get('cleanupFrequency')).toBe(seen.get('lastout_orphan_sweeps_total{kind="trip"}'));
+      expect(seen.get('cleanupFrequency')).toBeGreaterThanOrEqual(4);
+      expect(seen.get('failedCleanups')).toBe(0);
+      isBroken = false;
+      await clock.advance('20m');
+      const later = await read(queue);
+      expect(later.get('lastout_leases_ended_total{kind="box"}')).toBe(1);
+      expect(later.get('lastout_left_behind')).toBe(0);
     });
   });
 });

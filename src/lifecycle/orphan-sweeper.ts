@@ -11,8 +11,7 @@ import { systemQueue } from '../core/names.js';
 import { policyText } from '../core/options.js';
 import { everyPage } from '../core/pages.js';
 import { checkKeep } from '../core/policy.js';
-import { printOf } from '../core/print.js';
-import { type NewJob, noFilter, type Settlement, type Store, type StoredJob } from '../core/store.js';
+import { type JobFilter, type NewJob, noFilter, type Settlement, type Store, type StoredJob } from '../core/store.js';
 import type { SubjectSweep } from '../core/subject.js';
 import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
@@ -64,6 +63,8 @@ export interface OrphanSweeper {
   stop(): Promise<void>;
 }
 
+const liveJobs: JobFilter = { ...noFilter, states: ['pending', 'processing'] };
+
 const nothing: OrphanSums = { examined: 0, cancelled: 0, failures: 0 };
 
 /** `tell`: a sweep has done something that belongs into the ledger. */
@@ -76,13 +77,20 @@ export function createOrphanSweeper(parts: OrphanSweeperParts, tell: () => void)
   const failing = new Set<string>();
   let sums = nothing;
 
+  /** There is one of each kind: who comes second finds the first, and two that come together are one by its slot. */
+  async function storeJob(rule: Rule): Promise<void> {
+    const filter = { ...liveJobs, types: [typeOf(rule.kind)], key: rule.kind };
+    const { jobs } = await store.find({ filter, cursor: null, limit: 1 });
+    if (jobs.length === 0) await store.insert([jobOf(system.id(), rule)], { atomic: false });
+    stored.add(rule.kind);
+  }
+
   /** Null: it is not due, or another process is at it. */
   async function sweepDue({ kind }: Rule, isNow: boolean): Promise<SweptOrphans | null> {
     try {
       const rule = presences.rules.get(kind)!;
-      if (!stored.has(kind)) await store.insert([jobOf(rule)], { atomic: false });
-      stored.add(kind);
-      if (isNow) await store.move({ ...dueNow, filter: { ...noFilter, ids: [typeOf(kind)] } });
+      if (!stored.has(kind)) await storeJob(rule);
+      if (isNow) await store.move({ ...dueNow, filter: { ...liveJobs, types: [typeOf(kind)] } });
       const owner = system.id();
       const request = { owner, types: [typeOf(kind)], queues: [systemQueue], slots: 1, ahead: 0, leaseMs, maxStalls };
       const { jobs, epoch } = await store.claim(request);
@@ -169,7 +177,10 @@ export function createOrphanSweeper(parts: OrphanSweeperParts, tell: () => void)
   }
 
   return {
-    add: start,
+    add(rule) {
+      stored.delete(rule.kind);
+      start(rule);
+    },
     async tend() {
       for (const rule of presences.rules.values()) start(rule);
     },
@@ -190,8 +201,7 @@ export function createOrphanSweeper(parts: OrphanSweeperParts, tell: () => void)
       const types = [...presences.rules.keys()].map(typeOf);
       if (types.length === 0) return 0;
       let n = 0;
-      const filter = { ...noFilter, types, states: ['pending' as const, 'processing' as const] };
-      for await (const job of everyPage(store, filter, types.length)) n += memoryIn(job).confirmed;
+      for await (const job of everyPage(store, { ...liveJobs, types }, types.length)) n += memoryIn(job).confirmed;
       return n;
     },
     take() {
@@ -237,15 +247,12 @@ function typeOf(kind: string): string {
 }
 
 /** The first sweep is due after one interval: until then the process that defines the kind may still be starting. */
-function jobOf({ kind, everyMs }: Rule): NewJob {
-  const type = typeOf(kind);
-  const input = 'null';
+function jobOf(id: string, { kind, everyMs }: Rule): NewJob {
   return {
-    // The same for all processes, so that there is one.
-    id: type,
-    idGiven: true,
-    print: printOf(type, type, input),
-    type,
+    id,
+    idGiven: false,
+    print: null,
+    type: typeOf(kind),
     queue: systemQueue,
     priority: 0,
     when: { inMs: everyMs },
@@ -254,11 +261,11 @@ function jobOf({ kind, everyMs }: Rule): NewJob {
     subject: null,
     key: kind,
     exclusiveKey: null,
-    deduplication: 'none',
+    deduplication: 'skip',
     source: null,
     metadata: null,
     policy: policyText({ keep: checkKeep(0) }),
-    input,
+    input: 'null',
     ownedBy: null,
     under: null,
   };

@@ -23,6 +23,9 @@ export interface Programs {
   readonly caller: string;
   readonly limited: string;
   readonly maintainer: string;
+  readonly provider: string;
+  readonly lessee: string;
+  readonly finalizer: string;
 }
 
 /**
@@ -49,6 +52,9 @@ export function compilePrograms(): Programs {
     caller: program('caller'),
     limited: program('limited'),
     maintainer: program('maintainer'),
+    provider: program('provider'),
+    lessee: program('lessee'),
+    finalizer: program('finalizer'),
   };
 }
 

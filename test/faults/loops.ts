@@ -8,6 +8,7 @@ import { looking } from './looking.js';
 import { producing } from './producing.js';
 import { running } from './running.js';
 import { scheduled } from './scheduling.js';
+import { ending } from './subjects.js';
 
 const timeout = 120_000;
 
@@ -15,7 +16,7 @@ const timeout = 120_000;
 export function faultLoops(engine: EngineName, least: number, share: Share = 'all'): void {
   const arena = createArena(engine);
   const tallies: Tally[] = [];
-  const operations = Object.entries({ ...producing, ...running, ...acting, ...looking, ...scheduled });
+  const operations = Object.entries({ ...producing, ...running, ...acting, ...looking, ...scheduled, ...ending });
 
   describeOn(
     engine,

@@ -139,10 +139,52 @@ export const mutants = [
   {
     name: 'deduplication is not atomic: a batch is decided before any of it is inserted',
     file: 'src/stores/local/insert.ts',
-    from: 'return jobs.map((job, index) => unowned.get(job) ?? refusals?.get(index) ?? insertOne(step, job));',
-    to: `const decided = jobs.map((job, i) => unowned.get(job) ?? refusals?.get(i) ?? knownAnswer(step, job) ?? deduplicate(step, job));
+    from: 'return jobs.map((job, index) => early.get(job) ?? refusals?.get(index) ?? insertOne(step, job));',
+    to: `const decided = jobs.map((job, i) => early.get(job) ?? refusals?.get(i) ?? knownAnswer(step, job) ?? deduplicate(step, job));
   return decided.map((answer, i) => answer ?? create(step, jobs[i]!, null));`,
     tests: onMemory,
+  },
+  {
+    name: 'a claim starts a job behind a fence',
+    file: 'src/stores/local/claim.ts',
+    from: '} else if (endFenced(step, row)) {',
+    to: '} else if (row.seq < 0 && endFenced(step, row)) {',
+    tests: onMemory,
+  },
+  {
+    name: 'a second fence ends before the first',
+    file: 'src/stores/local/subjects.ts',
+    from: 'Math.max(before?.until ?? 0, ',
+    to: 'Math.max(0, ',
+    tests: onMemory,
+  },
+  {
+    name: "a fence cancels the library's own jobs",
+    file: 'src/stores/local/subjects.ts',
+    from: 'row.queue === systemQueue ? undefined : standing(step, row.subject)',
+    to: 'standing(step, row.subject)',
+    tests: onMemory,
+  },
+  {
+    name: 'a short answer of a check is taken for the first subjects',
+    file: 'src/lifecycle/presence.ts',
+    from: '!Array.isArray(answers) || answers.length !== ids.length',
+    to: '!Array.isArray(answers)',
+    tests: ['test/orphans.test.ts'],
+  },
+  {
+    name: 'an orphan is not asked for once more before the deed',
+    file: 'src/lifecycle/orphan-sweep.ts',
+    from: 'const still = await askAll(parts, subjects.slice(at, at + idsMax));',
+    to: 'const still = { absent: subjects.slice(at, at + idsMax), failures: 0 };',
+    tests: ['test/orphans.test.ts'],
+  },
+  {
+    name: 'the brake counts nothing',
+    file: 'src/lifecycle/orphan-sweep.ts',
+    from: 'confirmed.length > rule.brake.share * subjects.size',
+    to: 'confirmed.length > subjects.size',
+    tests: ['test/orphans.test.ts'],
   },
   {
     name: 'skip makes no successor of a job that runs',

@@ -8,7 +8,7 @@ type Part = Pick<Tables, 'hasFences' | 'fence' | 'setFence' | 'dropFence' | 'due
 export function createFences({ names, sql, remember }: Session): Part {
   const table = names('fences');
   const columns = 'subject, at, until, reason, due_at';
-  const any = sql(`select 1 from ${table} limit 1`);
+  const any = sql(`select 1 from ${table} where due_at >= 0 limit 1`);
   const select = sql(`select ${columns} from ${table} where subject = ?`);
   const due = sql(`select ${columns} from ${table} where due_at <= ? order by due_at ${limited}`);
   const put = sql(`insert or replace into ${table} (${columns}) values (?, ?, ?, ?, ?)`);
