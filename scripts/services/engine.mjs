@@ -1,6 +1,6 @@
 // A private Docker Engine: where its programs come from, and how one is started so that nothing of it can stay behind.
 import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync } from 'node:fs';
 import { basename, delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { privateFolder, withinReach } from './folders.mjs';
@@ -56,11 +56,15 @@ export function whyNotHere() {
 
 /**
  * The engine, its containers and all that it mounts live in namespaces of their own, which end with the one process that
- * opened them: killing it leaves no process and no mount. What an engine writes outside its folders (a key, places for
- * plugins) goes into a memory that ends in the same way. Only the control groups remain; they are removed by name.
+ * opened them: killing it leaves no process and no mount. Some folders are hidden from it behind memory that ends in the same
+ * way. Only the control groups remain; they are removed by name.
  */
 const inNamespaces = ['--pid', '--fork', '--kill-child', '--mount', '--mount-proc', '--'];
-const hidden = 'for folder in /etc /opt /run; do mount -t tmpfs tmpfs "$folder"; done; exec "$@"';
+const hide = 'until [ "$1" = -- ]; do mount -t tmpfs tmpfs "$1"; shift; done; shift; exec "$@"';
+
+/** Where an engine writes besides its own folders: a key, places for plugins. Not where something lies that it needs. */
+const hiddenFrom = (/** @type {readonly string[]} */ needed) =>
+  ['/etc', '/opt', '/run'].filter((folder) => !needed.some((path) => path.startsWith(`${folder}/`)));
 
 /** Removes them once their processes, which are being killed, are gone. @param {string} group */
 function withoutGroups(group) {
@@ -86,13 +90,15 @@ export async function startEngine(programs) {
   try {
     const { path, env } = withinReach(programs, program, null, folder);
     const url = `unix://${join(folder, 'engine.sock')}`;
+    mkdirSync(join(folder, 'run'));
+    const hidden = [...hiddenFrom([folder, programs.home]), join(folder, 'run'), '--'];
     // It starts containerd, which starts runc: each by its name. In a package they lie in two folders.
     const beside = [programs.bin, join('usr', 'bin')].map((one) => join(programs.home, one));
     const running = server({
       name: `Docker Engine ${programs.version}`,
       folder,
       command: 'unshare',
-      args: [...inNamespaces, 'sh', '-c', hidden, 'sh', path(program), ...settings(folder, url, group)],
+      args: [...inNamespaces, 'sh', '-c', hide, 'sh', ...hidden, path(program), ...settings(folder, url, group)],
       env: { ...env, PATH: [...beside, env.PATH].join(delimiter) },
       user: null,
       goodbye: 'SIGKILL',
@@ -123,8 +129,8 @@ function settings(/** @type {string} */ folder, /** @type {string} */ url, /** @
     `--host=${url}`,
     `--data-root=${join(folder, 'data')}`,
     // Where nothing of a predecessor is found: its process ids mean others here.
-    '--exec-root=/run/docker',
-    '--pidfile=/run/docker.pid',
+    `--exec-root=${join(folder, 'run')}`,
+    `--pidfile=${join(folder, 'run', 'pid')}`,
     `--cgroup-parent=/${group}`,
     '--exec-opt=native.cgroupdriver=cgroupfs',
     '--storage-driver=vfs',
