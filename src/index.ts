@@ -36,6 +36,14 @@ export {
 } from './core/job.js';
 export type { Json } from './core/json.js';
 export { cancel, fail, type Outcome, snooze } from './core/outcome.js';
+export {
+  defineResource,
+  type Lease,
+  type Leases,
+  type LeaseState,
+  type Resource,
+  type ResourceSteps,
+} from './core/resource.js';
 export type { SlotOptions, Slots } from './core/slots.js';
 export type { Certificate, Presence, SubjectRule } from './core/subject.js';
 export type { Audit } from './lifecycle/audit.js';

@@ -8,10 +8,11 @@ import { tempFolders } from './artifacts/temp.js';
 import type { Artifacts } from './core/artifact.js';
 import type { BlobStore } from './core/blobs.js';
 import type { Logger } from './core/job.js';
+import { isLease, isLeaseType } from './core/lease-record.js';
 import { noMeters } from './core/meters.js';
 import type { BelongingsOf, Finalizer, Freeing } from './core/owned.js';
 import type { CleanupPolicy } from './core/policy.js';
-import type { Store } from './core/store.js';
+import type { Store, StoredJob } from './core/store.js';
 import type { AskSubject, Certificate, SubjectRule } from './core/subject.js';
 import type { System } from './core/system.js';
 import { endSubjectOn, type EndSubjectOptions } from './lifecycle/end-subject.js';
@@ -38,17 +39,26 @@ export interface Lifecycle {
   close(): Promise<void>;
 }
 
+/** How leases end for the sake of their owners. */
+export interface LeaseEnds {
+  /** Whether this process can end leases of this type. */
+  knows(type: string): boolean;
+  /** Rejects where it has not ended. */
+  end(record: StoredJob): Promise<void>;
+}
+
 interface Parts {
   readonly store: Store;
   readonly system: System;
   readonly logger: Logger;
   readonly cleanup: CleanupPolicy;
   readonly place: Place | null;
+  readonly leases: LeaseEnds;
 }
 
 export function lifecycleOn(parts: Parts, alsoTend: () => Promise<void>): Lifecycle {
-  const { store, system, logger, place } = parts;
-  const finalizer = finalizerOf(place, system);
+  const { store, system, logger, place, leases } = parts;
+  const finalizer = withLeases(finalizerOf(place, system), leases);
   const freeing = freeingOn(store, system, finalizer);
   const things = thingsOn({ ...parts, finalizer, freeing });
   const presences = presencesOn(system, logger);
@@ -71,6 +81,16 @@ export function lifecycleOn(parts: Parts, alsoTend: () => Promise<void>): Lifecy
       await orphans.stop();
       await place?.temp.close();
     },
+  };
+}
+
+function withLeases(things: Finalizer, leases: LeaseEnds): Finalizer {
+  return {
+    ...things,
+    knows: (type) => (isLeaseType(type) ? leases.knows(type) : things.knows(type)),
+    end: (record) => (isLease(record) ? leases.end(record) : things.end(record)),
+    // Those that are due have workers of their own.
+    isInUse: (record, owner) => isLease(record) || things.isInUse(record, owner),
   };
 }
 

@@ -8,11 +8,12 @@ import type { Logger } from './core/job.js';
 import { type QueueLimits, readLimits } from './core/limits.js';
 import { checkName } from './core/names.js';
 import { type CleanupPolicy, defaults } from './core/policy.js';
+import { type Resource, stepsOf } from './core/resource.js';
 import { refuseUnknown } from './core/unknown-option.js';
 import type { TypeBook } from './queue/new-job.js';
 import type { OpenOptions } from './surface.js';
 
-const names = ['cleanup', 'queues', 'types', 'artifacts', 'codec', 'namespace', 'logger', 'clock'];
+const names = ['cleanup', 'queues', 'types', 'artifacts', 'resources', 'codec', 'namespace', 'logger', 'clock'];
 
 export interface OpenSettings {
   readonly book: TypeBook;
@@ -20,6 +21,7 @@ export interface OpenSettings {
   readonly namespace: string;
   readonly codec: Codec | null;
   readonly artifacts: ArtifactSettings | null;
+  readonly resources: readonly Resource<unknown>[];
   readonly cleanup: CleanupPolicy;
   readonly limits: ReadonlyMap<string, QueueLimits>;
 }
@@ -34,6 +36,7 @@ export function readOpenOptions(options: OpenOptions, inMemory: boolean): OpenSe
     namespace: options.namespace === undefined ? 'lastout' : checkName(options.namespace, 'namespace'),
     codec: readCodec(options.codec),
     artifacts: readArtifacts(options.artifacts, inMemory),
+    resources: readResources(options.resources),
     cleanup: readCleanup(options.cleanup ?? {}, {
       maxStoredJobs: inMemory ? 1_000 : Number.POSITIVE_INFINITY,
       jobRetentionMs: defaults.jobRetentionMs,
@@ -75,6 +78,18 @@ function checkBytes(value: unknown, name: string): number | undefined {
   if (value === undefined || value === Number.POSITIVE_INFINITY) return value;
   if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
   throw new LastoutError('INVALID_LIMIT', `artifacts.${name} is ${show(value)}; give bytes, from 0, or Infinity.`);
+}
+
+function readResources(resources: OpenOptions['resources']): readonly Resource<unknown>[] {
+  if (resources === undefined) return [];
+  if (!Array.isArray(resources))
+    throw new LastoutError(
+      'TYPE_REQUIRED',
+      `resources is ${show(resources)}; give a list of what defineResource returned.`,
+    );
+  const given = resources as readonly Resource<unknown>[];
+  for (const resource of given) stepsOf(resource);
+  return given;
 }
 
 function readTypes(types: OpenOptions['types']): TypeBook {

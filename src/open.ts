@@ -6,6 +6,7 @@ import { type Duration, show, toMs } from './core/duration.js';
 import { LastoutError } from './core/errors.js';
 import type { Job, JobOptions, Logger, SqlClient } from './core/job.js';
 import { toJob } from './core/job-view.js';
+import { noMeters } from './core/meters.js';
 import { checkName } from './core/names.js';
 import { type CleanupPolicy, defaults } from './core/policy.js';
 import type { NewJob, Store, StoredJob } from './core/store.js';
@@ -16,6 +17,7 @@ import { explainOn } from './lifecycle/explain.js';
 import { ledgerOn } from './lifecycle/ledger.js';
 import { planOn } from './lifecycle/plan.js';
 import { type Lifecycle, lifecycleOn, openPlace } from './open-lifecycle.js';
+import { type OpenLeases, openLeases } from './open-leases.js';
 import { readCleanup, readOpenOptions } from './open-options.js';
 import { openStore, type StoreFactory } from './open-store.js';
 import { actsOn, checkCursor, checkLimit } from './queue/acts.js';
@@ -46,7 +48,7 @@ const afterGraceMs = 1_000;
 /** Several queues may share one store instance; closing a queue does not empty the store. */
 export async function open(where: string | StoreFactory, options: OpenOptions = {}): Promise<Queue> {
   const inMemory = typeof where === 'string' ? where.startsWith('memory:') : where?.engine === 'memory';
-  const { book, logger, namespace, codec, artifacts, cleanup, limits } = readOpenOptions(options, inMemory);
+  const { book, logger, namespace, codec, artifacts, resources, cleanup, limits } = readOpenOptions(options, inMemory);
   const system = createSystem(options.clock);
   const place = await openPlace(artifacts, where, system, namespace);
   const context = { system, namespace, maxStoredJobs: cleanup.maxStoredJobs, limits };
@@ -55,9 +57,10 @@ export async function open(where: string | StoreFactory, options: OpenOptions = 
   const store = codec ? codedStore(timed, codec, logger) : timed;
   const maker = jobMaker(book, system, logger);
   const schedules = schedulesOn({ store, system, logger, maker });
-  const lifecycle = lifecycleOn({ store, system, logger, cleanup, place }, () => schedules.tend());
+  const leases = openLeases({ store, system, logger, namespace, meters: noMeters, cleanup }, resources);
+  const lifecycle = lifecycleOn({ store, system, logger, cleanup, place, leases }, () => schedules.tend());
   lifecycle.sweeper.startPeriodicCleanup();
-  return createQueue({ store, system, logger, book, cleanup, maker, schedules, lifecycle });
+  return createQueue({ store, system, logger, book, cleanup, maker, schedules, lifecycle, leases });
 }
 
 interface Parts {
@@ -69,10 +72,11 @@ interface Parts {
   readonly maker: JobMaker;
   readonly schedules: Schedules;
   readonly lifecycle: Lifecycle;
+  readonly leases: OpenLeases;
 }
 
 function createQueue(parts: Parts): Queue {
-  const { store, system, logger, book, cleanup, maker, schedules, lifecycle } = parts;
+  const { store, system, logger, book, cleanup, maker, schedules, lifecycle, leases } = parts;
   const { sweeper, freeing, finalizer, belongingsOf } = lifecycle;
   const gather = gatherer(store, logger);
   const acts = actsOn(store, system, cleanup, freeing);
@@ -161,9 +165,9 @@ function createQueue(parts: Parts): Queue {
     const runnable = runnableTypes(types, verb);
     for (const [name, details] of runnable) if (!book.closed || book.known.has(name)) book.known.set(name, details);
     const toView = (stored: StoredJob, input: unknown): Job => toJob(stored, cleanup, input);
-    const { askSubject } = lifecycle;
-    const parts = { store, system, logger, types: runnable, settings, belongingsOf, askSubject, toJob: toView };
-    const worker = new Worker(parts);
+    const { boundLeasesOf } = leases;
+    const asked = { belongingsOf, boundLeasesOf, askSubject: lifecycle.askSubject };
+    const worker = new Worker({ store, system, logger, types: runnable, settings, ...asked, toJob: toView });
     workers.add(worker);
     return worker;
   }
@@ -188,6 +192,7 @@ function createQueue(parts: Parts): Queue {
     const reports = await Promise.all([...workers].map((worker) => worker.stop(graceMs)));
     draining = false;
     await untilEnd(Promise.allSettled(oneShots));
+    await untilEnd(leases.stop());
     await untilEnd(gather.settled());
     await untilEnd(watch.stop());
     await untilEnd(sweeper.stop());
@@ -225,7 +230,11 @@ function createQueue(parts: Parts): Queue {
     retry: whileOpen(async (...args) => acts.retry(...args)),
     remove: whileOpen(async (...args) => acts.remove(...args)),
     reschedule: whileOpen(async (...args) => acts.reschedule(...args)),
-    stats: whileOpen(async () => statsOf(await store.tally(cleanup), await lifecycle.orphansLeft())),
+    stats: whileOpen(async () => {
+      const tally = await store.tally(cleanup);
+      const { count } = await leases.book.attention(tally);
+      return statsOf(tally, count + (await lifecycle.orphansLeft()));
+    }),
     health: async () =>
       healthOf(store, { closed: closed !== null, workers: [...workers], lastSweepAt: sweeper.lastSweepAt }),
     pause: whileOpen(async (queue?: string) => store.pause(queueName(queue), true)),
@@ -260,6 +269,15 @@ function createQueue(parts: Parts): Queue {
     },
     endSubject: whileOpen(lifecycle.endSubject),
     liftSubject: whileOpen(lifecycle.liftSubject),
+    async lease(resource, spec, options) {
+      checkOpen();
+      return system.hold(leases.lease(resource, spec, options));
+    },
+    leases: {
+      find: whileOpen(leases.book.find),
+      retry: whileOpen(leases.book.retry),
+      force: whileOpen(leases.book.force),
+    },
     artifacts: {
       get: whileOpen(lifecycle.artifacts.get),
       list: whileOpen(lifecycle.artifacts.list),

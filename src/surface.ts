@@ -7,6 +7,7 @@ import type { JobType } from './core/definition.js';
 import type { Duration } from './core/duration.js';
 import type { FinishedState, Job, JobEvent, JobOptions, Logger, Page } from './core/job.js';
 import type { QueueOptions } from './core/limits.js';
+import type { Lease, Leases, Resource } from './core/resource.js';
 import type { Certificate, SubjectRule } from './core/subject.js';
 import type { Audit } from './lifecycle/audit.js';
 import type { EndSubjectOptions } from './lifecycle/end-subject.js';
@@ -44,6 +45,8 @@ export interface OpenOptions {
     | { dir: string; maxBytes?: number; maxBytesPerJob?: number }
     | { blobs: BlobStore; maxBytes?: number; maxBytesPerJob?: number }
     | 'memory';
+  /** What this process can end: the leases of these kinds, whoever took them. A kind that it leases itself is known as well. */
+  resources?: readonly Resource<any>[];
   /** Through it go input, result, error, log and progress on their way to the store, for example encrypted. */
   codec?: Codec;
   namespace?: string;
@@ -133,5 +136,8 @@ export interface Queue extends AsyncDisposable {
   endSubject(subject: string, reason: string, options?: EndSubjectOptions): Promise<Certificate>;
   /** Takes jobs of it in again. False: it was not fenced. */
   liftSubject(subject: string): Promise<boolean>;
+  /** Makes a thing outside the queue and holds it for `ttl`; then it is destroyed, whatever happened to this process. */
+  lease<S>(resource: Resource<S>, spec: S, options: { ttl: Duration; subject?: string }): Promise<Lease>;
+  readonly leases: Leases;
   readonly artifacts: Artifacts;
 }

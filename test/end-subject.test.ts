@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { NewJob } from '../src/core/store.js';
 import { defineJob, type Queue } from '../src/index.js';
 import { newJob } from '../src/testing/store-cases/bench.js';
+import { provider } from './leases-support.js';
 import { expectCode } from './support.js';
 import { bench, type Bench, codeOf, engines, holding, jobType, stateOf, until } from './worker-support.js';
 
@@ -15,7 +16,7 @@ async function statesOf(queue: Queue, ids: readonly string[]): Promise<(string |
 
 /** A job of the library's own that stands for something outside, as leases do. */
 function leaseJob(sketch: Partial<Omit<NewJob, 'policy'>> = {}): NewJob {
-  return newJob({ type: 'lease.box', queue: 'lastout', subject, delay: 3_600_000, ...sketch });
+  return newJob({ type: 'lastout.lease.box', queue: 'lastout', subject, delay: 3_600_000, ...sketch });
 }
 
 async function startOne(on: Bench, hold: ReturnType<typeof holding>, options: object = {}): Promise<string> {
@@ -141,7 +142,7 @@ describe.each(engines)('ending a subject on %s', (engine) => {
     const certificate = await on.queue.endSubject(subject, 'gone');
     expect(certificate).toMatchObject({ leases: 1, underWay: [held.id] });
     const claimed = await on.store.claim({
-      ...{ owner: 'ender', types: ['lease.box'], queues: ['lastout'], slots: 5, ahead: 0, leaseMs: 60_000 },
+      ...{ owner: 'ender', types: ['lastout.lease.box'], queues: ['lastout'], slots: 5, ahead: 0, leaseMs: 60_000 },
       maxStalls: 3,
     });
     expect(claimed.jobs.map(({ id }) => id)).toEqual([held.id]);
@@ -150,6 +151,20 @@ describe.each(engines)('ending a subject on %s', (engine) => {
     await on.store.settle({ owner: 'ender', settlements, started: [], next: null });
     expect(await on.queue.endSubject(subject, 'gone')).toMatchObject({ leases: 0, underWay: [] });
     expect(await codeOf(on.store.insert([leaseJob()], { atomic: true }))).toBe('SUBJECT_ENDED');
+  });
+
+  it('what a lease stands for is destroyed, and its holder cannot renew it', async () => {
+    const rooms = provider();
+    await using on = await bench(engine, { resources: [rooms.resource] });
+    const lease = await on.queue.lease(rooms.resource, { size: 1 }, { ttl: '1h', subject });
+    const other = await on.queue.lease(rooms.resource, { size: 1 }, { ttl: '1h', subject: 'trip:43' });
+    expect(await on.queue.endSubject(subject, 'gone')).toMatchObject({ leases: 1, underWay: [lease.id] });
+    expect(await codeOf(lease.renew('1h'))).toBe('LEASE_LOST');
+    await on.clock.advance('10s');
+    expect(rooms.names()).toEqual([other.name]);
+    expect(await on.queue.endSubject(subject, 'gone')).toMatchObject({ leases: 0, underWay: [] });
+    expect(await codeOf(on.queue.lease(rooms.resource, { size: 1 }, { ttl: '1h', subject }))).toBe('SUBJECT_ENDED');
+    expect(rooms.count('create')).toBe(2);
   });
 
   it('deletes artifacts on request, of finished jobs and of those that it cancels', async () => {
@@ -189,6 +204,22 @@ describe.each(engines)('ending a subject on %s', (engine) => {
     const moves = on.wire.of('move');
     expect(moves.length).toBeGreaterThanOrEqual(6);
     for (const { reply } of moves) expect(reply.items.length).toBeLessThanOrEqual(500);
+  });
+});
+
+describe('a hundred thousand jobs of one subject', () => {
+  it('end in bounded calls, and other jobs cost nothing', { timeout: 120_000 }, async () => {
+    await using on = await bench('memory');
+    const jobs = (of: string) =>
+      Array.from({ length: 1_000 }, () => ({ type: 'many', input: null, options: { subject: of } }));
+    for (let batch = 0; batch < 100; batch++) await on.queue.enqueueMany(jobs(subject));
+    await on.queue.enqueueMany(jobs('trip:43'));
+    on.wire.calls.length = 0;
+    expect((await on.queue.endSubject(subject, 'gone')).cancelled).toBe(100_000);
+    const moves = on.wire.of('move');
+    for (const { reply } of moves) expect(reply.items.length).toBeLessThanOrEqual(500);
+    expect(moves.length).toBeLessThanOrEqual(201);
+    expect((await on.queue.stats()).total).toMatchObject({ pending: 1_000, cancelled: 100_000 });
   });
 });
 

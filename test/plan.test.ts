@@ -488,7 +488,7 @@ const thingBytes = 100;
 const sizeOf = (count: number | undefined) => (count === undefined ? undefined : count * thingBytes);
 
 const finalizer: Finalizer = {
-  types: new Set(['lastout.artifact']),
+  knows: (type) => type === 'lastout.artifact',
   end: () => Promise.resolve(),
   isElsewhere: () => false,
   isInUse: () => false,

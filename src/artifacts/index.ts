@@ -57,7 +57,7 @@ export function finalizerOf(place: Place | null, system: System): Finalizer {
   const never = (): boolean => false;
   if (!place)
     return {
-      types: new Set(),
+      knows: never,
       end: () => Promise.reject(placeMissing()),
       isElsewhere: never,
       isInUse: never,
@@ -66,7 +66,7 @@ export function finalizerOf(place: Place | null, system: System): Finalizer {
     };
   const { blobs, temp } = place;
   return {
-    types: new Set([artifactType, tempType]),
+    knows: (type) => type === artifactType || type === tempType,
     end: (record) =>
       record.type === tempType ? temp.delete(record.id, placeOf(record).within) : blobs.delete(record.id),
     isElsewhere: (record) => isElsewhere(record, temp, system.now()),

@@ -142,7 +142,7 @@ const resultLost = JSON.stringify({
 } satisfies JobError);
 
 function sealMove(texts: Texts, move: Move): Move {
-  if (move.kind === 'confirm') return { ...move, memo: texts.seal(move.memo, 'the memo') };
+  if (move.kind === 'confirm') return { ...move, memo: move.memo === null ? null : texts.seal(move.memo, 'the memo') };
   return 'reason' in move && move.reason !== undefined ? { ...move, reason: texts.sealReason(move.reason) } : move;
 }
 

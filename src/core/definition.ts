@@ -1,12 +1,13 @@
 /** Job types: a name, how its input is checked, the options of its jobs, and perhaps the code that runs them. */
 import type { Artifact, ArtifactBody, ArtifactOptions } from './artifact.js';
-import { show } from './duration.js';
+import { type Duration, show } from './duration.js';
 import { LastoutError } from './errors.js';
 import type { Job, JobError, JobOptions, Progress } from './job.js';
 import type { Json } from './json.js';
 import { checkType } from './names.js';
 import { jobOptionNames, type OptionValues, policyText, readOptions } from './options.js';
 import type { Outcome } from './outcome.js';
+import type { Lease, Resource } from './resource.js';
 import { refuseUnknown } from './unknown-option.js';
 
 /** Any Standard Schema: zod, valibot, arktype and others. */
@@ -31,6 +32,8 @@ export interface Context<I> {
   readonly artifact: { put(name: string, body: ArtifactBody, options?: ArtifactOptions): Promise<Artifact> };
   /** A new, empty folder, removed when this attempt ends. */
   tempDir(): Promise<string>;
+  /** Held as long as this attempt runs, and no longer than its ttl: then the signal aborts with LEASE_LOST. */
+  lease<S>(resource: Resource<S>, spec: S, options?: { ttl?: Duration }): Promise<Lease>;
 }
 
 type PerInput<I, T> = T | ((input: I) => T);

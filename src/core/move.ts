@@ -26,10 +26,10 @@ export type Move =
    */
   | { readonly kind: 'defer'; readonly forMs: number | null }
   /**
-   * An owned pending job that is not due yet gets its memo and another dueAt (null: never). With `under`, its owner must
-   * still be held by that claim.
+   * A pending job of queue `lastout` that is not due yet, and that nobody has claimed so far, gets its memo (null: it stays as
+   * it is) and another dueAt (null: never). With `under`, its owner must still be held by that claim.
    */
-  | { readonly kind: 'confirm'; readonly memo: string; readonly when: When | null; readonly under: Under | null }
+  | { readonly kind: 'confirm'; readonly memo: string | null; readonly when: When | null; readonly under: Under | null }
   /**
    * What an owned pending job of queue `lastout` stands for is about to end: it is due from now on, and shows `cancelAt`.
    * Where it or its owner is held, nothing changes; afterwards neither can be held. The reason says why it has not ended yet.

@@ -4,8 +4,10 @@
  * them, and the cleanup that ends them meet.
  */
 import type { Artifact, ArtifactBody, ArtifactOptions } from './artifact.js';
+import type { Duration } from './duration.js';
 import type { LastoutError } from './errors.js';
 import { systemQueue } from './names.js';
+import type { Lease, Resource } from './resource.js';
 import type { StoredJob } from './stored-job.js';
 
 /** Whose handler asks: a job under a living claim. */
@@ -15,6 +17,12 @@ export interface Asker {
   /** Of the claim. */
   readonly owner: string;
   readonly signal: AbortSignal;
+  /** Of the job. */
+  readonly subject: string | null;
+  /** For how long each heartbeat extends the claim. */
+  readonly leaseMs: number;
+  /** Ends the handler's work: its signal aborts with this reason. */
+  abort(reason: LastoutError): void;
 }
 
 /** What one attempt makes and leaves. */
@@ -27,10 +35,21 @@ export interface Belongings {
 
 export type BelongingsOf = (asker: Asker) => Belongings;
 
+/** The leases that one attempt takes: they last as long as its claim. */
+export interface BoundLeases {
+  take<S>(resource: Resource<S>, spec: S, options?: { ttl?: Duration }): Promise<Lease>;
+  /** The claim was extended, and so are they. Never rejects. */
+  beat(): Promise<void>;
+  /** The attempt has ended, in whatever way. Never rejects. */
+  end(): Promise<void>;
+}
+
+export type BoundLeasesOf = (asker: Asker) => BoundLeases;
+
 /** How things end. */
 export interface Finalizer {
-  /** The types of records that it knows. */
-  readonly types: ReadonlySet<string>;
+  /** Whether it can end what stands behind records of this type. */
+  knows(type: string): boolean;
   /** Ends the thing behind a record. One that is gone already is fine; rejects where it is still there. */
   end(record: StoredJob): Promise<void>;
   /** It is on another machine, which is waited for: here it cannot be ended. */

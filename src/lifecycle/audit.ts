@@ -1,4 +1,6 @@
 /** The books: for each kind of thing, what was created has been released, or lives, or needs attention. */
+import { finishedStates } from '../core/job.js';
+import { isLease, isLeaseType, needsAttention } from '../core/lease-record.js';
 import { systemQueue } from '../core/names.js';
 import { isGoing, isHeld } from '../core/owned.js';
 import { everyPage } from '../core/pages.js';
@@ -45,6 +47,7 @@ export async function auditOn(store: Store, system: System, cleanup: CleanupPoli
     cursor = page.next;
     await new Promise<void>((resolve) => system.soon(resolve));
   }
+  for (const [kind, sums] of kinds) if (isLeaseType(kind)) await leaveOutEnded(store, kind, sums);
   for await (const [kind, id] of stuck(store, system.now(), cleanup)) {
     const sums = kinds.get(kind);
     if (!sums) continue; // it came after the pages were read
@@ -52,18 +55,47 @@ export async function auditOn(store: Store, system: System, cleanup: CleanupPoli
     sums.attention.push(id);
   }
   const clean = [...kinds.values()].every(isEven);
-  return { clean, kinds: Object.fromEntries([...kinds].map(([kind, sums]) => [shortKind(kind), sums])) };
+  return { clean, kinds: Object.fromEntries(gathered(kinds)) };
+}
+
+/** The record of a lease stays for a while after it has ended. */
+async function leaveOutEnded(store: Store, kind: string, sums: Sums): Promise<void> {
+  const filter = { ...noFilter, types: [kind], queues: [systemQueue], states: finishedStates };
+  for await (const _ended of everyPage(store, filter, thingsLimit)) {
+    sums.live -= 1;
+    sums.released += 1;
+  }
+}
+
+/** By the names that users know: all leases are one kind, whatever they are on. */
+function gathered(kinds: ReadonlyMap<string, Sums>): Map<string, Sums> {
+  const named = new Map<string, Sums>();
+  for (const [kind, { created, released, live, attention }] of kinds) {
+    const name = isLeaseType(kind) ? 'leases' : shortKind(kind);
+    const sums = named.get(name) ?? { created: 0, released: 0, live: 0, attention: [] };
+    named.set(name, sums);
+    sums.created += created;
+    sums.released += released;
+    sums.live += live;
+    sums.attention.push(...attention);
+  }
+  return named;
 }
 
 /** Things that should have gone, and the finished jobs that they keep: their kinds and ids. */
 async function* stuck(store: Store, now: number, { cleanupIntervalMs }: CleanupPolicy) {
+  const isOverdue = ({ dueAt }: StoredJob): boolean => dueAt! < now - cleanupIntervalMs;
   const isLate = (record: StoredJob): boolean =>
     record.ownedBy !== null &&
     !isHeld(record, now) &&
-    ((isGoing(record) && record.cancelReason !== null) || record.dueAt! < now - cleanupIntervalMs);
-  const filter = { ...noFilter, queues: [systemQueue], states: ['pending' as const] };
+    ((isGoing(record) && record.cancelReason !== null) || isOverdue(record));
+  const filter = { ...noFilter, queues: [systemQueue], states: ['pending' as const, 'processing' as const] };
   const late: StoredJob[] = [];
-  for await (const record of everyPage(store, filter, thingsLimit)) if (isLate(record)) late.push(record);
+  for await (const record of everyPage(store, filter, thingsLimit)) {
+    if (isLease(record)) {
+      if (needsAttention(record) || isOverdue(record)) yield [record.type, record.id] as const;
+    } else if (record.state === 'pending' && isLate(record)) late.push(record);
+  }
   const owners = await ownersOf(store, late);
   const kept = new Set<string>();
   for (const { type, id, ownedBy } of late) {

@@ -3,6 +3,7 @@ import { readableMessage } from '../core/coded.js';
 import { LastoutError } from '../core/errors.js';
 import type { JobError, State } from '../core/job.js';
 import { checkId, systemQueue } from '../core/names.js';
+import { isLease, kindOf, leaseErrorOf, leaseStateOf, needsAttention } from '../core/lease-record.js';
 import { isGoing, isHeld } from '../core/owned.js';
 import { type CleanupPolicy, policyOf, type StoredKeep } from '../core/policy.js';
 import {
@@ -24,7 +25,7 @@ export interface Explanation {
   readonly because: string;
   /** When that changes, as far as it is known. */
   readonly until: Date | null;
-  /** What it waits for: `delay`, `paused`, `concurrency`, `rate`, `worker`, `held`, or the id of the job before it. */
+  /** What it waits for: `delay`, `paused`, `concurrency`, `rate`, `worker`, `held`, `attention`, or the id of the job before it. */
   readonly blockedBy: string | null;
 }
 
@@ -60,6 +61,8 @@ async function whyStuck(store: Store, ownedBy: string): Promise<string> {
 }
 
 function stuckText(record: StoredJob): string {
+  if (isLease(record) && needsAttention(record))
+    return ` Its lease ${record.id} could not be ended yet: ${firstLine(leaseErrorOf(record)!.message)}.`;
   const { cancelReason } = record;
   return isGoing(record) && cancelReason !== null
     ? ` It could not go yet: ${firstLine(readableMessage(cancelReason))}.`
@@ -71,6 +74,7 @@ function signed(id: string, state: Explanation['state'], { because, until, block
 }
 
 function explainStored(job: StoredJob, why: Why, now: number, cleanup: CleanupPolicy, goesBy: GoesBy | null): Told {
+  if (isLease(job)) return explainLease(job, now);
   if (job.state === 'processing') return explainRunning(job, why, now);
   if (job.state !== 'pending') return explainFinished(job, why, now, cleanup, goesBy);
   if (job.ownedBy !== null) return explainThing(job, job.ownedBy);
@@ -126,6 +130,26 @@ function explainThing(job: StoredJob, owner: string): Told {
     return told(`It was ${what} of job ${owner}; what is left of it goes with the next sweep.${stuckText(job)}`, dueAt);
   const when = dueAt === null || dueAt >= farAway ? '' : `, or after ${at(dueAt)}`;
   return told(`It is ${what}${unfinished} of job ${owner} and goes before it goes${when}.`, dueAt);
+}
+
+function explainLease(job: StoredJob, now: number): Told {
+  const { key, ownedBy, dueAt, completedAt } = job;
+  const owner = ownedBy === null ? '' : ` of job ${ownedBy}`;
+  const what = `It is a lease${owner} on ${kindOf(job)} "${key}"`;
+  const error = leaseErrorOf(job);
+  const why = error === null ? '' : `: ${firstLine(error.message)}`;
+  switch (leaseStateOf(job, now)) {
+    case 'creating':
+      return told(`${what}, which is being made. If that is not confirmed by ${at(dueAt!)}, it is destroyed.`, dueAt);
+    case 'held':
+      return told(`${what}, and is held until ${at(dueAt!)}. Then it is destroyed, unless it is renewed.`, dueAt);
+    case 'ending':
+      return told(`${what}, and is being ended${why === '' ? '' : `; the last try failed${why}`}.`, dueAt);
+    case 'needs_attention':
+      return told(`${what}, and could not be ended${why}. It is tried again ${at(dueAt!)}.`, dueAt, 'attention');
+    case 'ended':
+      return told(`${what}, and ended ${at(completedAt!)}${why}.`, null);
+  }
 }
 
 // ---- processing ------------------------------------------------------------------------------------------------

@@ -1,11 +1,12 @@
-/** Ends what jobs own: the bytes, then the record. Each failure is one thing's own, and is told. */
+/** Ends what jobs own: leases, then bytes, then their records. Each failure is one thing's own, and is told. */
 import { LastoutError } from '../core/errors.js';
+import { isLease } from '../core/lease-record.js';
 import { type Finalizer, type Freed, type Freeing, isHeld } from '../core/owned.js';
 import { byIds, everyPage, moveEvery } from '../core/pages.js';
 import { type Move, type Moved, noFilter, type Store, type StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { describeThrown, storable } from '../core/thrown.js';
-import { atOnce } from './at-once.js';
+import { atOnce } from '../core/at-once.js';
 
 const thingsAtOnce = 8;
 const pageLimit = 500;
@@ -24,13 +25,14 @@ export function freeingOn(store: Store, system: System, finalizer: Finalizer): F
       if (why === null) ours.push(record);
       else outcomes.set(record.id, others(record, why));
     }
-    for (const id of await heldAmong(ours)) outcomes.set(id, 'held');
+    const things = ours.filter((record) => !isLease(record));
+    for (const id of await heldAmong(things)) outcomes.set(id, 'held');
     await atOnce(
       width,
       ours.filter(({ id }) => !outcomes.has(id)),
       async (record) => void outcomes.set(record.id, await endThing(finalizer, record)),
     );
-    for (const record of ours) await keepReason(record, outcomes.get(record.id) ?? null);
+    for (const record of things) await keepReason(record, outcomes.get(record.id) ?? null);
     const ended = [...outcomes].flatMap(([id, outcome]) => (outcome === null ? id : []));
     for (const id of await removeRecords(store, ended))
       outcomes.set(id, new LastoutError('JOB_NOT_FOUND', `Record ${id} could not go`));
@@ -56,6 +58,19 @@ export function freeingOn(store: Store, system: System, finalizer: Finalizer): F
   async function freeOne(id: string, width: number, answer: Answer): Promise<Outcome> {
     const records = await ownedBy(store, id);
     if (records.some((record) => isHeld(record, system.now()))) return 'held';
+    // As long as something outside is held for the job, what it has left is not touched.
+    const leases = await endOwned(records.filter(isLease), width, answer);
+    return (
+      leases ??
+      endOwned(
+        records.filter((record) => !isLease(record)),
+        width,
+        answer,
+      )
+    );
+  }
+
+  async function endOwned(records: readonly StoredJob[], width: number, answer: Answer): Promise<Outcome> {
     const outcomes = [...(await endAll(records, width)).values()];
     answer.things += outcomes.filter((outcome) => outcome === null).length;
     return outcomes.includes('held') ? 'held' : (outcomes.find((outcome) => outcome !== null) ?? null);
@@ -103,13 +118,14 @@ async function endThing(finalizer: Finalizer, record: StoredJob): Promise<Lastou
     return null;
   } catch (error) {
     const { message } = describeThrown(error);
-    return new LastoutError('STORE_UNAVAILABLE', `artifact could not be deleted: ${message}`, { type, id }, error);
+    const what = isLease(record) ? 'lease could not be ended' : 'artifact could not be deleted';
+    return new LastoutError('STORE_UNAVAILABLE', `${what}: ${message}`, { type, id }, error);
   }
 }
 
 /** Null: this process can end it. */
-export function whyOthers({ types, isElsewhere }: Finalizer, record: StoredJob): string | null {
-  if (!types.has(record.type)) return 'this one was not opened with a place for it';
+export function whyOthers({ knows, isElsewhere }: Finalizer, record: StoredJob): string | null {
+  if (!knows(record.type)) return 'this one was not opened with a place, or a resource, for it';
   return isElsewhere(record) ? 'it is on another machine' : null;
 }
 

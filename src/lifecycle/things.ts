@@ -98,7 +98,7 @@ export function thingsOn(parts: {
   }
 
   async function endDue(ids: readonly string[], isAsked: boolean): Promise<Ended> {
-    const records = (await byIds(store, ids)).filter(({ type }) => finalizer.types.has(type));
+    const records = (await byIds(store, ids)).filter(({ type }) => finalizer.knows(type));
     const owners = await ownersOf(store, records);
     // What could be ended of a job that was set aside has ended.
     const waits = (record: StoredJob): boolean =>

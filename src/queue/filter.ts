@@ -2,6 +2,7 @@
 import { show } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import { type State, states } from '../core/job.js';
+import { isLease } from '../core/lease-record.js';
 import { checkId, checkKey, checkName, checkSubject, systemQueue } from '../core/names.js';
 import { type JobFilter, noFilter, type StoredJob } from '../core/store.js';
 import { refuseUnknown } from '../core/unknown-option.js';
@@ -92,12 +93,12 @@ function instant(value: unknown, name: string): number | null {
   return value.getTime();
 }
 
-/** Whether the records of artifacts and temporary folders may be among what it matches. */
+/** Whether the records of artifacts, temporary folders and leases may be among what it matches. */
 export function mayBeThings({ ids, queues, types }: JobFilter): boolean {
   if (types !== null) return types.some((type) => type.startsWith('lastout.'));
   return ids !== null || (queues?.includes(systemQueue) ?? false);
 }
 
-export function isThing({ ownedBy, queue }: StoredJob): boolean {
-  return ownedBy !== null && queue === systemQueue;
+export function isThing(job: StoredJob): boolean {
+  return job.queue === systemQueue && (job.ownedBy !== null || isLease(job));
 }

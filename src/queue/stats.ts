@@ -27,8 +27,11 @@ export interface Health {
 
 const counted = ['pending', 'delayed', 'processing', 'stalled', 'completed', 'failed', 'cancelled', 'expired'] as const;
 
-/** The library's own queue is left out; what stalls there is left behind all the same, and so are confirmed orphans. */
-export function statsOf({ queues: all, paused, overdue }: Tally, orphans: number): Stats {
+/**
+ * The library's own queue is left out; what stalls there is left behind all the same. `others`: leases that could not be ended,
+ * and confirmed orphans that are still there.
+ */
+export function statsOf({ queues: all, paused, overdue }: Tally, others: number): Stats {
   const queues = all.filter(({ queue }) => queue !== systemQueue);
   const stalled = all.reduce((sum, queue) => sum + queue.stalled, 0);
   const total = {
@@ -52,7 +55,7 @@ export function statsOf({ queues: all, paused, overdue }: Tally, orphans: number
     if (stats.oldestDueAgeMs !== null) total.oldestDueAgeMs = Math.max(total.oldestDueAgeMs ?? 0, stats.oldestDueAgeMs);
   }
   const blockedBy = total.paused ? 'paused' : null;
-  return { total: { ...total, blockedBy }, queues: byName, leftBehind: stalled + overdue + orphans };
+  return { total: { ...total, blockedBy }, queues: byName, leftBehind: stalled + overdue + others };
 }
 
 interface WatchedWorker {

@@ -44,9 +44,12 @@ class LazyContext implements Context<never> {
   get tempDir(): Context<never>['tempDir'] {
     return () => this.#run.belongings.tempDir();
   }
+  get lease(): Context<never>['lease'] {
+    return (resource, spec, options) => this.#run.leases.take(resource, spec, options);
+  }
 }
 
-const names = ['input', 'job', 'signal', 'progress', 'log', 'artifact', 'tempDir'] as const;
+const names = ['input', 'job', 'signal', 'progress', 'log', 'artifact', 'tempDir', 'lease'] as const;
 
 const asOwnProperties: ProxyHandler<LazyContext> = {
   get: (context, name) => context[name as 'input'],

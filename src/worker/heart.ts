@@ -84,7 +84,11 @@ export function createHeart(worker: Worker): Heart {
       for (const claim of all) claim.trustUntil = requestedAt + settings.leaseMs;
       const gone = new Set(lost);
       for (const claim of all)
-        for (const run of claim.runs) if (run.held && gone.has(run.id)) worker.slots.loseHeld(run);
+        for (const run of claim.runs) {
+          if (!run.held) continue;
+          if (gone.has(run.id)) worker.slots.loseHeld(run);
+          else run.beat();
+        }
       for (const { id, reason } of cancelled) worker.slots.requestCancel(id, readableMessage(reason));
     } catch (error) {
       for (const run of startedNow) worker.claims.begun(run);

@@ -6,7 +6,7 @@ import type { Job, JobError, Progress } from '../core/job.js';
 import { toStoredText } from '../core/json.js';
 import { inputOf, unreadableInput } from '../core/job-view.js';
 import { Verdict } from '../core/outcome.js';
-import type { Belongings, BelongingsOf } from '../core/owned.js';
+import type { Asker, Belongings, BelongingsOf, BoundLeases, BoundLeasesOf } from '../core/owned.js';
 import { backoffMs, defaults, functionBackoffMs, policyOf, type StoredPolicy } from '../core/policy.js';
 import type { Note, StoredJob } from '../core/store.js';
 import type { AskSubject } from '../core/subject.js';
@@ -26,8 +26,10 @@ export interface RunParts {
   readonly details: TypeDetails;
   readonly belongingsOf: BelongingsOf;
   readonly askSubject: AskSubject;
+  readonly boundLeasesOf: BoundLeasesOf;
   /** Of the claims of this worker. */
   readonly owner: string;
+  readonly leaseMs: number;
   toJob(stored: StoredJob, input: unknown): Job;
   /** Progress and log lines, to be written under the claim. */
   note(run: Run, entry: Entry): void;
@@ -51,6 +53,7 @@ export class Run {
   #input: unknown;
   #job: Job | null = null;
   #belongings: Belongings | null = null;
+  #leases: BoundLeases | null = null;
 
   constructor(
     readonly stored: StoredJob,
@@ -104,14 +107,36 @@ export class Run {
 
   /** Made when the handler first asks for one. */
   get belongings(): Belongings {
-    const { id, epoch, signal } = this;
-    this.#belongings ??= this.parts.belongingsOf({ id, epoch, signal, owner: this.parts.owner });
+    this.#belongings ??= this.parts.belongingsOf(this.#asker);
     return this.#belongings;
   }
 
+  get leases(): BoundLeases {
+    this.#leases ??= this.parts.boundLeasesOf(this.#asker);
+    return this.#leases;
+  }
+
+  get #asker(): Asker {
+    const { owner, leaseMs } = this.parts;
+    const { id, epoch, signal } = this;
+    const abort = (reason: LastoutError): void => this.abort(reason);
+    return { id, epoch, owner, signal, subject: this.stored.subject, leaseMs, abort };
+  }
+
+  /** The claim was extended. */
+  beat(): void {
+    void this.#leases?.beat();
+  }
+
+  /** The attempt is over, though the handler's code may still run. Null: it took no lease. */
+  endLeases(): Promise<void> | null {
+    return this.#leases && this.#leases.end();
+  }
+
   /** The handler has ended. Null: it asked for nothing. */
-  endBelongings(): Promise<void> | null {
-    return this.#belongings && this.#belongings.end();
+  endBelongings(): Promise<unknown> | null {
+    if (!this.#leases) return this.#belongings && this.#belongings.end();
+    return Promise.all([this.endLeases(), this.#belongings?.end()]);
   }
 
   note(entry: Entry): void {

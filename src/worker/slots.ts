@@ -19,14 +19,17 @@ export class Slots {
   readonly #partsOf = new Map<string, RunParts>();
 
   constructor(private readonly worker: Worker) {
-    const { system, toJob, types, settings, belongingsOf, askSubject } = worker.parts;
+    const { system, toJob, types, settings, belongingsOf, boundLeasesOf, askSubject } = worker.parts;
     const owner = worker.id;
+    const { leaseMs } = settings;
     this.notebook = createNotebook(worker);
     this.#meter = aheadMeter(settings.concurrency);
     const note: RunParts['note'] = (run, entry) => this.notebook.write(run, entry);
     const overdue: RunParts['overdue'] = (run) => this.#overdue(run);
     for (const [name, details] of types)
-      this.#partsOf.set(name, { system, toJob, details, belongingsOf, askSubject, owner, note, overdue });
+      this.#partsOf.set(name, {
+        ...{ system, toJob, details, belongingsOf, boundLeasesOf, askSubject, owner, leaseMs, note, overdue },
+      });
   }
 
   /** How many jobs wait for a slot, and how many may. */
@@ -142,6 +145,7 @@ export class Slots {
   /** Frees the slot of a handler whose claim is over; its code may still run and is shown as stuck until it returns. */
   abandon(run: Run, reason: LastoutError): void {
     run.abort(reason);
+    void run.endLeases();
     this.#leave(run);
     this.stuck.add(run);
     this.notebook.drop(run);

@@ -6,7 +6,7 @@
 import { isUnknown } from '../core/deadlines.js';
 import type { TypeDetails } from '../core/definition.js';
 import type { Job, Logger } from '../core/job.js';
-import type { BelongingsOf } from '../core/owned.js';
+import type { BelongingsOf, BoundLeasesOf } from '../core/owned.js';
 import type { Claimed, ClaimRequest, Hint, SettleAnswer, Settlement, Store, StoredJob } from '../core/store.js';
 import type { AskSubject } from '../core/subject.js';
 import type { System } from '../core/system.js';
@@ -36,6 +36,7 @@ export interface WorkerParts {
   readonly settings: WorkerSettings;
   readonly belongingsOf: BelongingsOf;
   readonly askSubject: AskSubject;
+  readonly boundLeasesOf: BoundLeasesOf;
   toJob(stored: StoredJob, input: unknown): Job;
 }
 

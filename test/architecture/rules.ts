@@ -45,6 +45,16 @@ export const layers: Readonly<Record<string, Layer>> = {
     outside: ['node:*'],
     because: 'blobs know their owner by its id and meet the rest only through interfaces in core',
   },
+  leases: {
+    sees: ['core'],
+    outside: [],
+    because: 'leases are jobs like others and meet those who run and remove them only through interfaces in core',
+  },
+  'resources/process.ts': {
+    sees: ['core', 'system.ts'],
+    outside: ['node:*'],
+    because: 'a resource is defined as a user would define it, and is used without a queue that would bring the system',
+  },
   codec: { sees: ['core'], outside: [], because: 'it stands before any store and knows none' },
   'stores/local': { sees: ['core'], outside: [], because: 'what memory and SQLite share knows neither of them' },
   'stores/memory': {
@@ -106,6 +116,11 @@ export const layers: Readonly<Record<string, Layer>> = {
     sees: ['core', 'artifacts', 'lifecycle', 'open-options.ts'],
     outside: [],
     because: 'it wires what ends things, as far as it needs nobody else',
+  },
+  'open-leases.ts': {
+    sees: ['core', 'leases', 'worker'],
+    outside: [],
+    because: 'it gives leases the workers that end them, and does nothing else',
   },
   'open.ts': { sees: 'all', outside: 'all', because: 'it wires everything' },
   'index.ts': { sees: 'all', outside: 'all', because: 'it names what is public' },

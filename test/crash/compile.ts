@@ -23,6 +23,8 @@ export interface Programs {
   readonly caller: string;
   readonly limited: string;
   readonly maintainer: string;
+  readonly provider: string;
+  readonly lessee: string;
 }
 
 /**
@@ -49,6 +51,8 @@ export function compilePrograms(): Programs {
     caller: program('caller'),
     limited: program('limited'),
     maintainer: program('maintainer'),
+    provider: program('provider'),
+    lessee: program('lessee'),
   };
 }
 

@@ -48,7 +48,7 @@ export function moveText(move: Move): string {
     case 'confirm':
       return JSON.stringify({
         kind: move.kind,
-        memo: move.memo,
+        ...(move.memo !== null && { memo: move.memo }),
         ...(move.when ?? { at: farAway }),
         ...(move.under && { under: underText(move.under) }),
       });

@@ -215,15 +215,41 @@ const confirming = [
     assert.equal(await confirm(bench, owned), 'stale');
     assert.equal((await bench.job(owned)).memo, null);
   }),
-  storeCase('move: only a pending job that is owned is confirmed', async (bench) => {
+  storeCase('move: only a pending job of the library is confirmed', async (bench) => {
     const { id } = await owner(bench);
     const ended = await bench.add({ ...thing, ownedBy: id });
     await bench.cancel(ended);
-    const free = await bench.add({ ...thing });
+    const owned = await bench.add({ delay: 5_000, ownedBy: id });
     const outcomes: MoveOutcome[] = [];
-    for (const one of [ended, free, id]) outcomes.push(await confirm(bench, one));
+    for (const one of [ended, owned, id]) outcomes.push(await confirm(bench, one));
     assert.deepEqual(outcomes, ['not_pending', 'not_pending', 'not_pending']);
   }),
+  storeCase('move: what nobody owns is confirmed without a claim, and under none', async (bench) => {
+    const { under } = await owner(bench);
+    const free = await bench.add(thing);
+    assert.equal(await confirm(bench, free, { under }), 'stale');
+    assert.equal(await confirm(bench, free, { when: { inMs: 5_000 } }), 'confirmed');
+    assert.equal((await bench.job(free)).dueAt, bench.now() + 5_000);
+  }),
+  storeCase('move: a confirmation without a memo leaves the one that is there', async (bench) => {
+    const free = await bench.add(thing);
+    await confirm(bench, free);
+    assert.equal(await confirm(bench, free, { memo: null, when: { inMs: 5_000 } }), 'confirmed');
+    const { memo, dueAt } = await bench.job(free);
+    assert.deepEqual({ memo, dueAt }, { memo: '{"bytes":3}', dueAt: bench.now() + 5_000 });
+  }),
+  storeCase(
+    'move: what was claimed once is not confirmed any more, though it is pending and not due',
+    async (bench) => {
+      await bench.add({ ...thing, delay: 0 });
+      const hold = await bench.take({ types: [thing.type!] });
+      await bench.settle(hold, { kind: 'retry', inMs: 5_000, error: '{"message":"not yet"}' });
+      const before = await bench.job(hold.id);
+      assert.equal(before.state, 'pending');
+      assert.equal(await confirm(bench, hold.id), 'stale');
+      assert.deepEqual(await bench.job(hold.id), before);
+    },
+  ),
   storeCase('move: a dry run confirms nothing', async (bench) => {
     const { id } = await owner(bench);
     const owned = await bench.add({ ...thing, ownedBy: id });

@@ -2,6 +2,7 @@
  * Move: changing jobs by hand. Each job is looked at and changed in the same step, and answered for by itself. What a job is
  * may change while we look at it: then it is looked at again.
  */
+import { systemQueue } from '../../../core/names.js';
 import { leavings } from './end.js';
 import { owner } from './own.js';
 import { now, settings } from './settings.js';
@@ -157,17 +158,17 @@ begin
   return 'not_pending';
 end $$;
 
--- An owned job that is not due yet: what it stands for is there, or is known better.
+-- A job that is not due and was not claimed yet: what it stands for is there, or stays longer.
 create function ${s}.confirm(p_step bigint, p_now bigint, p_seq bigint, m ${s}.move, p_dry boolean) returns text
 language plpgsql as $$
 declare
   j ${s}.jobs;
 begin
   select b.* into j from ${s}.jobs b where b.seq = p_seq;
-  if not found or j.owned_by is null or ${s}.state_of(j.seq, j.type, j.expires_at, p_now) <> 'pending' then
+  if not found or j.queue <> '${systemQueue}' or ${s}.state_of(j.seq, j.type, j.expires_at, p_now) <> 'pending' then
     return 'not_pending';
   end if;
-  if j.due_at <= p_now then return 'stale'; end if;
+  if j.due_at <= p_now or j.epoch > 0 then return 'stale'; end if;
   if m.under_epoch is not null and not coalesce(${s}.is_under(
     (select b.seq from ${s}.jobs b where b.id = j.owned_by), m.under_epoch, m.under_owner), false) then return 'stale'; end if;
   if p_dry or ${s}.stand_elsewhere(p_step, p_now, j, m) then return 'confirmed'; end if;

@@ -141,14 +141,16 @@ local function dismiss(row, how, dryRun)
   place.stand(row)
   return 'going'
 end
--- What a job owns is there now: its memo says so, and it goes when it is due.
+-- What it stands for is there now: its memo says so, and it goes when it is due.
 local function confirm(row, how, dryRun)
-  if not row.ownedBy or view.stateOf(row) ~= 'pending' then return 'not_pending' end
-  if row.dueAt <= now then return 'stale' end -- it may be about to be cleared away
-  if how.under and not claims.holds(how.under.owner, row.ownedBy, how.under.epoch) then return 'stale' end
+  if row.about.queue ~= 'lastout' or view.stateOf(row) ~= 'pending' then return 'not_pending' end
+  if row.dueAt <= now or tonumber(row.epoch) > 0 then return 'stale' end -- it may be about to be cleared away
+  if how.under and not (row.ownedBy and claims.holds(how.under.owner, row.ownedBy, how.under.epoch)) then
+    return 'stale'
+  end
   if dryRun then return 'confirmed' end
   place.leave(row)
-  row.memo, row.dueAt = how.memo, inserting.instant(how)
+  row.memo, row.dueAt = how.memo or row.memo, inserting.instant(how)
   tables.save(row)
   place.stand(row)
   return 'confirmed'

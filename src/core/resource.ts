@@ -1,0 +1,109 @@
+/** Resources outside the queue, and leases on them: what a user defines, holds, and finds again. */
+import { type Duration, show } from './duration.js';
+import { LastoutError } from './errors.js';
+import type { JobError, Page } from './job.js';
+import type { Json } from './json.js';
+import { refuseUnknown } from './unknown-option.js';
+
+/** How things of one kind begin and end. */
+export interface ResourceSteps<S> {
+  /** Makes it under this very name, which nobody else gets; what it returns is kept as `info`. */
+  create(
+    spec: S,
+    at: { readonly name: string; readonly epoch: number; readonly signal: AbortSignal; readonly jobId: string | null },
+  ): Promise<Json>;
+  /**
+   * Ends it. Called again until it resolves, perhaps by another process, each time from the start: what is gone already is
+   * fine. Resolves only once it is gone; not allowed, not reached and not in time are failures.
+   */
+  destroy(at: {
+    readonly name: string;
+    readonly info: Json | null;
+    readonly attempt: number;
+    readonly signal: AbortSignal;
+  }): Promise<void>;
+  /** All that there is of this kind, whoever made it. Rejects where that is not known for all of them. */
+  list(signal: AbortSignal): Promise<readonly { readonly name: string; readonly createdAt: Date }[]>;
+}
+
+export interface Resource<S> {
+  readonly kind: string;
+  readonly __spec?: S;
+}
+
+export interface Lease extends AsyncDisposable {
+  readonly id: string;
+  readonly kind: string;
+  /** What the thing is called where it lives. */
+  readonly name: string;
+  readonly state: LeaseState;
+  /** What `create` returned. */
+  readonly info: Json | null;
+  /** The job in whose handler it was taken. */
+  readonly jobId: string | null;
+  readonly subject: string | null;
+  /** When it ends; of one that could not be ended yet: when that is tried again. */
+  readonly expiresAt: Date;
+  /** Why it could not be ended yet; of one that was closed by hand, the reason. */
+  readonly error: JobError | null;
+  /** From now; answers when it ends. After its end: LEASE_LOST. */
+  renew(ttl: Duration): Promise<Date>;
+  /** It ends now: resolves when that is stored, and whichever process is first destroys it. */
+  release(): Promise<void>;
+}
+
+export const leaseStates = ['creating', 'held', 'ending', 'needs_attention', 'ended'] as const;
+export type LeaseState = (typeof leaseStates)[number];
+
+/** What `queue.leases` offers. */
+export interface Leases {
+  /** Newest first; limit 50, at most 200. A page may be short, even empty, and have a next one. */
+  find(filter?: { state?: LeaseState; subject?: string; cursor?: string; limit?: number }): Promise<Page<Lease>>;
+  /** Tries at once to end one that needs attention. */
+  retry(id: string): Promise<void>;
+  /** Closes the record without destroying anything, for what somebody has ended by hand. */
+  force(id: string, reason: string): Promise<void>;
+}
+
+/** No dot: names are read from their end. */
+const kindPattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
+const stepNames = ['create', 'destroy', 'list'] as const;
+const known = new WeakMap<Resource<unknown>, ResourceSteps<unknown>>();
+
+export function defineResource<S>(kind: string, steps: ResourceSteps<S>): Resource<S> {
+  if (typeof kind !== 'string' || !kindPattern.test(kind))
+    throw new LastoutError(
+      'INVALID_NAME',
+      `The kind of a resource is ${show(kind)}; it must match ${kindPattern.source}.`,
+    );
+  refuseUnknown(steps ?? null, stepNames, `The steps of resource "${kind}"`);
+  for (const name of stepNames)
+    if (typeof steps[name] !== 'function')
+      throw new LastoutError(
+        'UNKNOWN_OPTION',
+        `${name} of resource "${kind}" is ${show(steps[name])}; give a function.`,
+      );
+  const resource: Resource<S> = Object.freeze({ kind });
+  known.set(resource, steps);
+  return resource;
+}
+
+export function stepsOf(resource: unknown): ResourceSteps<unknown> {
+  const steps =
+    resource !== null && typeof resource === 'object' ? known.get(resource as Resource<unknown>) : undefined;
+  if (steps) return steps;
+  throw new LastoutError('TYPE_REQUIRED', `The resource is ${show(resource)}; give what defineResource returned.`);
+}
+
+/** The last part is the id of the lease, the one before it the kind, the rest the namespace. */
+export function nameOf(namespace: string, kind: string, id: string): string {
+  return `${namespace}.${kind}.${id}`;
+}
+
+/** The id of the lease; null: another namespace's name, or nobody's. */
+export function leaseIdIn(name: unknown, namespace: string, kind: string): string | null {
+  const start = nameOf(namespace, kind, '');
+  if (typeof name !== 'string' || !name.startsWith(start)) return null;
+  const id = name.slice(start.length);
+  return /^[0-9a-z]{20}$/.test(id) ? id : null;
+}

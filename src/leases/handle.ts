@@ -1,0 +1,72 @@
+/** A lease in the hands of a caller: what is known of it, and what may be done with it. */
+import { type Duration, show, toMs, yearMs } from '../core/duration.js';
+import { LastoutError } from '../core/errors.js';
+import { infoOf, kindOf, leaseErrorOf, leaseStateOf } from '../core/lease-record.js';
+import { byIds } from '../core/pages.js';
+import type { Lease, LeaseState } from '../core/resource.js';
+import type { StoredJob, Under } from '../core/store.js';
+import { type LeaseParts, makeDue, moveOne, twice } from './parts.js';
+
+export function checkLeaseTtl(ttl: unknown): number {
+  const ms = toMs(ttl, 'ttl', 'INVALID_TTL', yearMs);
+  if (ms < 1) throw new LastoutError('INVALID_TTL', `ttl is ${show(ttl)}; give at least one millisecond.`);
+  return ms;
+}
+
+/** How this one is renewed and released; by default by its id alone. */
+export interface Holding {
+  renew(ttlMs: number): Promise<Date>;
+  release(): Promise<void>;
+}
+
+export function handleOf(parts: LeaseParts, record: StoredJob, how?: Holding): Lease {
+  const { id, key, ownedBy, subject } = record;
+  const holding = how ?? { renew: (ttlMs: number) => renew(parts, id, ttlMs, null), release: () => release(parts, id) };
+  let state: LeaseState = leaseStateOf(record, parts.system.now());
+  let expiresAt = new Date((record.state === 'pending' ? record.dueAt : null) ?? record.scheduledFor);
+  const lease: Lease = {
+    id,
+    kind: kindOf(record),
+    name: key ?? '',
+    get state() {
+      return state;
+    },
+    info: infoOf(record),
+    jobId: ownedBy,
+    subject,
+    get expiresAt() {
+      return expiresAt;
+    },
+    error: leaseErrorOf(record),
+    async renew(ttl: Duration) {
+      const ttlMs = checkLeaseTtl(ttl);
+      expiresAt = await holding.renew(ttlMs);
+      return expiresAt;
+    },
+    async release() {
+      await holding.release();
+      if (state === 'held') state = 'ending';
+    },
+    [Symbol.asyncDispose]: () => lease.release(),
+  };
+  return lease;
+}
+
+/** Only while it is held: what is due, or has been claimed to be ended, is lost. */
+export async function renew(parts: LeaseParts, id: string, ttlMs: number, under: Under | null): Promise<Date> {
+  const when = { inMs: ttlMs };
+  const outcome = await twice(() => moveOne(parts, id, { kind: 'confirm', memo: null, when, under }));
+  const [record] = outcome === 'confirmed' ? await byIds(parts.store, [id]) : [];
+  if (record?.dueAt != null) return new Date(record.dueAt);
+  throw lostLease(id);
+}
+
+export function lostLease(id: string): LastoutError {
+  return new LastoutError('LEASE_LOST', `Lease ${id} is over: its time is up, or it was released. Take another one.`, {
+    id,
+  });
+}
+
+async function release(parts: LeaseParts, id: string): Promise<void> {
+  await makeDue(parts, id);
+}

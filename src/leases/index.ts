@@ -1,0 +1,89 @@
+/** Leases on resources outside: taken, held, found again, and ended by whoever is first. */
+import type { TypeDetails } from '../core/definition.js';
+import type { Duration } from '../core/duration.js';
+import { LastoutError } from '../core/errors.js';
+import { leaseType } from '../core/lease-record.js';
+import { checkSubject } from '../core/names.js';
+import type { BoundLeasesOf } from '../core/owned.js';
+import { type Lease, type Resource, type ResourceSteps, stepsOf } from '../core/resource.js';
+import type { StoredJob } from '../core/store.js';
+import { pause } from '../core/system.js';
+import { refuseUnknown } from '../core/unknown-option.js';
+import { bookOf, type LeaseBook } from './book.js';
+import { boundLeases } from './bound.js';
+import { endingType, endSoon } from './ending.js';
+import { checkLeaseTtl, handleOf } from './handle.js';
+import type { LeaseParts } from './parts.js';
+import { reconcileJob, reconcileMs, reconcilerOf } from './reconcile.js';
+import { take } from './taking.js';
+
+export interface Leasing {
+  readonly book: LeaseBook;
+  readonly boundLeasesOf: BoundLeasesOf;
+  lease<S>(resource: Resource<S>, spec: S, options: { ttl: Duration; subject?: string }): Promise<Lease>;
+  /** Whether this process can end leases of this type. */
+  knows(type: string): boolean;
+  /** Ends a lease for the sake of its owner. Rejects where it has not ended. */
+  end(record: StoredJob): Promise<void>;
+  /** From here on this process ends leases of its kind. */
+  know(resource: Resource<unknown>): void;
+  stop(): void;
+}
+
+/** `begin` starts a worker of the library for a kind that has become known. */
+export function leasingOn(parts: LeaseParts, begin: (types: readonly TypeDetails[]) => void): Leasing {
+  const known = new Map<string, ResourceSteps<unknown>>();
+  const stopping = new AbortController();
+
+  function know(resource: Resource<unknown>): void {
+    const steps = stepsOf(resource);
+    const { kind } = resource;
+    const before = known.get(kind);
+    if (before === steps) return;
+    if (before)
+      throw new LastoutError(
+        'INVALID_NAME',
+        `There are two resources of kind "${kind}"; define it once, or name one otherwise.`,
+      );
+    known.set(kind, steps);
+    begin([endingType(parts, kind, steps), reconcilerOf(parts, kind, steps)]);
+    void announce(kind);
+  }
+
+  /** Until it is stored that this kind is to be compared from time to time. */
+  async function announce(kind: string): Promise<void> {
+    while (!stopping.signal.aborted) {
+      try {
+        await parts.store.insert([reconcileJob(kind)], { atomic: false });
+        return;
+      } catch {
+        await pause(parts.system, reconcileMs, stopping.signal);
+      }
+    }
+  }
+
+  async function lease<S>(
+    resource: Resource<S>,
+    spec: S,
+    options: { ttl: Duration; subject?: string },
+  ): Promise<Lease> {
+    const steps = stepsOf(resource);
+    refuseUnknown(options ?? null, ['ttl', 'subject'], 'The options of lease');
+    const ttlMs = checkLeaseTtl(options.ttl);
+    const subject = options.subject === undefined ? null : checkSubject(options.subject);
+    know(resource);
+    const { kind } = resource;
+    const { record } = await take(parts, { kind, steps, spec, ttlMs, subject, owner: null, signal: null });
+    return handleOf(parts, record);
+  }
+
+  return {
+    book: bookOf(parts),
+    boundLeasesOf: (asker) => boundLeases(parts, asker, know),
+    lease,
+    knows: (type) => [...known.keys()].some((kind) => leaseType(kind) === type),
+    end: (record) => endSoon(parts, record),
+    know,
+    stop: () => stopping.abort(),
+  };
+}

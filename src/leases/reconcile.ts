@@ -1,0 +1,169 @@
+/**
+ * Compares what there is with what is stored, now and then, for each kind by one process at a time. What bears a name of ours
+ * and belongs to no lease is destroyed: it was made too late, or its record was lost. A lease whose thing has gone is closed.
+ * A look that fails, or an answer that cannot be read in full, changes nothing.
+ */
+import { atOnce } from '../core/at-once.js';
+import type { TypeDetails } from '../core/definition.js';
+import { isLease, leaseStateOf, leaseType } from '../core/lease-record.js';
+import { systemQueue } from '../core/names.js';
+import { policyText } from '../core/options.js';
+import { type Outcome, snooze } from '../core/outcome.js';
+import { byIds, everyPage } from '../core/pages.js';
+import { checkKeep } from '../core/policy.js';
+import { printOf } from '../core/print.js';
+import { leaseIdIn, type ResourceSteps } from '../core/resource.js';
+import { type NewJob, noFilter, type StoredJob } from '../core/store.js';
+import { describeThrown } from '../core/thrown.js';
+import { libraryType } from './ending.js';
+import { type LeaseParts, moveOne } from './parts.js';
+import { attemptsMax, destroyMs, listMs, within } from './taking.js';
+
+export const reconcileMs = 60_000;
+/** What has no lease is left alone so long: a list may be late, in both directions. */
+const graceMs = 60_000;
+/** A lease is taken for gone when so many looks in a row have not shown its thing, and one more. */
+const looksMin = 3;
+/** Where more than this share of so many would be gone at once, the list is to blame. */
+const brake = { share: 0.5, atLeast: 10 } as const;
+const destroysMax = 200;
+const destroysAtOnce = 4;
+
+const typeOf = (kind: string): string => `lastout.reconcile.${kind}`;
+
+/** There is one record for each kind, which is due every minute for ever. */
+export function reconcileJob(kind: string): NewJob {
+  const type = typeOf(kind);
+  return {
+    id: type,
+    idGiven: true,
+    print: printOf(type, type, 'null'),
+    type,
+    queue: systemQueue,
+    priority: 0,
+    when: { inMs: reconcileMs },
+    ttlMs: null,
+    maxAttempts: attemptsMax,
+    subject: null,
+    key: kind,
+    exclusiveKey: null,
+    deduplication: 'none',
+    source: null,
+    metadata: null,
+    policy: policyText({ backoff: null, keep: checkKeep(0) }),
+    input: 'null',
+    ownedBy: null,
+    under: null,
+  };
+}
+
+/** Names of ours by the id of their lease. */
+type Listed = ReadonlyMap<string, { readonly name: string; readonly createdAt: number }>;
+
+export function reconcilerOf(parts: LeaseParts, kind: string, steps: ResourceSteps<unknown>): TypeDetails {
+  const { store, system, logger, meters } = parts;
+  /** How many looks in a row have not shown it. */
+  let unseen = new Map<string, number>();
+
+  async function look(signal: AbortSignal): Promise<Listed> {
+    const answer: unknown = await within(parts, listMs, signal, (called) => steps.list(called));
+    if (!Array.isArray(answer)) throw new Error(`list of resource "${kind}" gave no list`);
+    const listed = new Map<string, { name: string; createdAt: number }>();
+    for (const one of answer as ({ name?: unknown; createdAt?: unknown } | null)[]) {
+      if (typeof one?.name !== 'string') throw new Error(`list of resource "${kind}" gave something without a name`);
+      const id = leaseIdIn(one.name, parts.namespace, kind);
+      const createdAt = one.createdAt instanceof Date ? one.createdAt.getTime() : Number.NaN;
+      if (id !== null) listed.set(id, { name: one.name, createdAt });
+    }
+    return listed;
+  }
+
+  /** What the store says counts; the age only keeps us from hurrying. One that does not tell its age is old. */
+  async function unknownAmong(listed: Listed): Promise<string[]> {
+    const old = [...listed].filter(([, { createdAt }]) => !(system.now() - createdAt < graceMs)).map(([id]) => id);
+    const records = new Map((await byIds(store, old)).map((record) => [record.id, record]));
+    return old.filter((id) => isNobodys(records.get(id)));
+  }
+
+  function isNobodys(record: StoredJob | undefined): boolean {
+    if (!record || !isLease(record)) return true;
+    return record.completedAt !== null && record.completedAt + graceMs <= system.now();
+  }
+
+  async function destroyUnknown(listed: Listed, signal: AbortSignal): Promise<void> {
+    const ids = (await unknownAmong(listed)).slice(0, destroysMax);
+    await atOnce(destroysAtOnce, ids, async (id) => {
+      const { name } = listed.get(id)!;
+      const [record] = await byIds(store, [id]);
+      if (signal.aborted || !isNobodys(record)) return;
+      try {
+        const at = { name, info: null, attempt: 1 };
+        await within(parts, destroyMs, signal, (called) => steps.destroy({ ...at, signal: called }));
+        meters.add('leases_reconciled', 1, { kind, outcome: 'destroyed' });
+        logger.warn('Something that belonged to no lease was destroyed', { kind, name });
+      } catch (error) {
+        meters.add('lease_end_failures', 1, { kind });
+        const { message } = describeThrown(error);
+        logger.warn('Something that belongs to no lease could not be destroyed; it is tried again', {
+          name,
+          error: message,
+        });
+      }
+    });
+  }
+
+  async function closeGone(listed: Listed, signal: AbortSignal): Promise<void> {
+    const looks = new Map<string, number>();
+    let live = 0;
+    const filter = { ...noFilter, types: [leaseType(kind)], states: ['pending' as const] };
+    for await (const record of everyPage(store, filter, 200)) {
+      live += 1;
+      if (mayBeGone(record) && !listed.has(record.id)) looks.set(record.id, (unseen.get(record.id) ?? 0) + 1);
+    }
+    unseen = looks;
+    const gone = [...looks].filter(([, times]) => times > looksMin).map(([id]) => id);
+    if (gone.length === 0) return;
+    if (live >= brake.atLeast && gone.length > live * brake.share)
+      return logger.error('Most things on lease are not listed any more; nothing is closed', {
+        kind,
+        live,
+        gone: gone.length,
+      });
+    const again = await look(signal);
+    for (const id of gone) {
+      unseen.delete(id);
+      if (!again.has(id)) await close(id);
+    }
+  }
+
+  /** One that is being made is left alone, and one that is being ended has a worker that finds out. */
+  function mayBeGone(record: StoredJob): boolean {
+    const state = leaseStateOf(record, system.now());
+    return state === 'held' || state === 'needs_attention';
+  }
+
+  async function close(id: string): Promise<void> {
+    const reason = 'What it stood for is gone: it is not listed any more';
+    if ((await moveOne(parts, id, { kind: 'cancel', reason, force: false })) !== 'cancelled') return;
+    meters.add('leases_reconciled', 1, { kind, outcome: 'closed' });
+    logger.warn('A lease was closed: what it stood for is gone', { kind, id });
+  }
+
+  async function run({ signal }: { readonly signal: AbortSignal }): Promise<Outcome> {
+    try {
+      const listed = await look(signal);
+      await destroyUnknown(listed, signal);
+      await closeGone(listed, signal);
+      return snooze(reconcileMs);
+    } catch (error) {
+      if (!signal.aborted)
+        logger.warn('Leases could not be compared with what there is; nothing was changed', {
+          kind,
+          error: describeThrown(error).message,
+        });
+      throw error;
+    }
+  }
+
+  return libraryType(typeOf(kind), () => reconcileMs, run);
+}

@@ -1,0 +1,70 @@
+/** Wires leases to the workers of the library that end them: one for each kind, so that no kind waits for another. */
+import type { TypeDetails } from './core/definition.js';
+import { systemQueue } from './core/names.js';
+import type { Resource } from './core/resource.js';
+import { defaults } from './core/policy.js';
+import type { StoredJob } from './core/store.js';
+import { type Leasing, leasingOn } from './leases/index.js';
+import type { LeaseParts } from './leases/parts.js';
+import type { BelongingsOf } from './core/owned.js';
+import { toJob } from './core/job-view.js';
+import type { CleanupPolicy } from './core/policy.js';
+import type { WorkerSettings } from './worker/options.js';
+import { Worker } from './worker/worker.js';
+
+/** How many things of one kind are ended at once: a slow one does not hold up the others. */
+const atOnce = 8;
+/** A lease is never given up because the processes that wanted to end it died. */
+const maxStalls = 1_000_000_000;
+
+const settings: WorkerSettings = {
+  concurrency: atOnce,
+  queues: [systemQueue],
+  leaseMs: defaults.leaseMs,
+  heartbeatMs: defaults.leaseMs / 3,
+  // A hint, or the next due one, comes sooner.
+  pollMs: defaults.tendMs,
+  maxStalls,
+  name: null,
+};
+
+/** What ends leases leaves nothing behind. */
+const belongingsOf: BelongingsOf = () => {
+  throw new Error('A worker of the library owns nothing');
+};
+
+export interface OpenLeases extends Omit<Leasing, 'stop'> {
+  /** What is being ended is called off and handed back: the next process goes on with it. */
+  stop(): Promise<void>;
+}
+
+export function openLeases(
+  parts: LeaseParts & { readonly cleanup: CleanupPolicy },
+  resources: readonly Resource<unknown>[],
+): OpenLeases {
+  const { store, system, logger, cleanup } = parts;
+  const workers: Worker[] = [];
+
+  function begin(types: readonly TypeDetails[]): void {
+    const named = new Map(types.map((details) => [details.name, details]));
+    const toView = (stored: StoredJob, input: unknown) => toJob(stored, cleanup, input);
+    const { boundLeasesOf } = leasing;
+    workers.push(
+      new Worker({
+        ...{ store, system, logger, types: named, settings, belongingsOf, boundLeasesOf, toJob: toView },
+        // Its types check no subject.
+        askSubject: async () => 'unknown',
+      }),
+    );
+  }
+
+  const leasing = leasingOn(parts, begin);
+  for (const resource of resources) leasing.know(resource);
+  return {
+    ...leasing,
+    async stop() {
+      leasing.stop();
+      await Promise.all(workers.map((worker) => worker.stop(0)));
+    },
+  };
+}

@@ -1,0 +1,164 @@
+// Leases and the jobs that own them: a lease goes before its job, its artifacts after it, and none is forgotten.
+import { describe, expect, it, vi } from 'vitest';
+import { defineJob, type Lease, memoryStore, open } from '../src/index.js';
+import { found, hang, provider, stateOf } from './leases-support.js';
+import { hour } from './lifecycle-support.js';
+import { closedAfterwards, eachStore, expectCode } from './support.js';
+
+const room = { size: 2 };
+const locked = async (step: string): Promise<void> => {
+  if (step === 'destroy') throw new Error('the door is locked');
+};
+
+describe('a job that holds a lease', () => {
+  eachStore((on) => {
+    /** A job that has ended, and whose lease cannot be destroyed. */
+    async function stuck() {
+      const world = await on.still({ cleanup: { jobRetentionMs: hour }, artifacts: 'memory' });
+      const rooms = provider();
+      rooms.before = locked;
+      const type = defineJob('stay', {
+        async run({ lease, artifact }) {
+          await lease(rooms.resource, room);
+          await artifact.put('bill', 'ten');
+        },
+      });
+      const worker = await world.queue.work([type]);
+      const { id } = await world.queue.enqueue(type, null);
+      await world.clock.advance('20s');
+      await worker.stop();
+      const [lease] = await found(world.queue);
+      expect(lease).toMatchObject({ jobId: id, state: 'needs_attention' });
+      return { ...world, rooms, id, lease: lease! };
+    }
+
+    it('is not removed before the lease has ended, and says so; then it goes', async () => {
+      const { queue, clock, rooms, id, lease } = await stuck();
+      await clock.advance('5h');
+      expect((await queue.get(id))!.state).toBe('completed');
+      expect((await queue.explain(id)).because).toContain(
+        `Its lease ${lease.id} could not be ended yet: the door is locked.`,
+      );
+      expect(await queue.artifacts.get(id, 'bill')).not.toBeNull();
+      rooms.before = async () => undefined;
+      await clock.advance('2h');
+      expect(rooms.inventory.size).toBe(0);
+      expect(await queue.get(id)).toBeNull();
+    });
+
+    it('remove: the lease is ended first; where that fails, nothing else of the job goes', async () => {
+      const { queue, clock, rooms, id, lease } = await stuck();
+      const refused = queue.remove(id);
+      await clock.advance('10s');
+      expect((await refused).items).toEqual([{ id, outcome: 'held' }]);
+      expect(await queue.artifacts.get(id, 'bill')).not.toBeNull();
+      rooms.before = async () => undefined;
+      const removed = queue.remove(id);
+      await clock.advance('10s');
+      expect((await removed).items).toEqual([{ id, outcome: 'removed' }]);
+      expect(rooms.inventory.size).toBe(0);
+      expect(await queue.get(id)).toBeNull();
+      expect(await stateOf(queue, lease.id)).toBeUndefined();
+      expect((await queue.audit()).clean).toBe(true);
+    });
+
+    it('remove by force while it runs ends its lease', async () => {
+      const { queue, clock } = await on.still();
+      const rooms = provider();
+      const type = defineJob('stay', {
+        async run({ lease, signal }) {
+          await lease(rooms.resource, room);
+          await hang(signal);
+        },
+      });
+      await queue.work([type]);
+      const { id } = await queue.enqueue(type, null);
+      await clock.settle();
+      expect(rooms.inventory.size).toBe(1);
+      const removed = queue.remove(id, { force: true });
+      await clock.advance('10s');
+      expect((await removed).items).toEqual([{ id, outcome: 'removed' }]);
+      expect(rooms.inventory.size).toBe(0);
+    });
+
+    it('the lease record itself is never removed, cancelled or moved as if it were a job', async () => {
+      const { queue, clock } = await on.still();
+      const rooms = provider();
+      const lease = await queue.lease(rooms.resource, room, { ttl: '1h' });
+      expect((await queue.cancel(lease.id)).matched).toBe(0);
+      expect((await queue.reschedule(lease.id, { delay: '2h' })).matched).toBe(0);
+      expect(await stateOf(queue, lease.id)).toBe('held');
+      const removed = queue.remove(lease.id);
+      await clock.advance('1s');
+      expect((await removed).items).toEqual([{ id: lease.id, outcome: 'removed' }]);
+      expect(rooms.inventory.size).toBe(0);
+    });
+  });
+});
+
+describe('leases in the books', () => {
+  eachStore((on) => {
+    it('audit: created = released + live + attention', async () => {
+      const { queue, clock } = await on.still();
+      const rooms = provider();
+      const desks = provider('desk');
+      const leases: Lease[] = [];
+      for (let n = 0; n < 4; n++) leases.push(await queue.lease(rooms.resource, room, { ttl: '1h' }));
+      leases.push(await queue.lease(desks.resource, room, { ttl: '1h' }));
+      rooms.before = async (step, name) => {
+        if (name === leases[0]!.name) await locked(step);
+      };
+      for (const lease of leases.slice(0, 3)) await lease.release();
+      await clock.advance('20s');
+      const { clean, kinds } = await queue.audit();
+      expect(clean).toBe(false);
+      expect(kinds['leases']).toEqual({ created: 5, released: 2, live: 2, attention: [leases[0]!.id] });
+      expect((await queue.stats()).leftBehind).toBe(1);
+      rooms.before = async () => undefined;
+      for (const lease of leases.slice(3)) await lease.release();
+      await queue.leases.retry(leases[0]!.id);
+      await clock.settle();
+      const after = await queue.audit();
+      expect(after.clean).toBe(true);
+      expect(after.kinds['leases']).toEqual({ created: 5, released: 5, live: 0, attention: [] });
+      await clock.advance('3h');
+      expect((await queue.audit()).kinds['leases']).toEqual({ created: 5, released: 5, live: 0, attention: [] });
+      expect(await found(queue)).toEqual([]);
+    });
+
+    it('explain: each state in a sentence', async () => {
+      const { queue, clock } = await on.still();
+      const rooms = provider();
+      const lease = await queue.lease(rooms.resource, room, { ttl: '1h' });
+      const told = async (): Promise<string> => (await queue.explain(lease.id)).because;
+      expect(await told()).toBe(
+        `It is a lease on room "${lease.name}", and is held until 2030-01-01T01:00:00.000Z. Then it is destroyed, unless it is renewed.`,
+      );
+      rooms.before = locked;
+      await lease.release();
+      await clock.settle();
+      expect(await told()).toContain('and is being ended; the last try failed: the door is locked.');
+      await clock.advance('20s');
+      expect(await told()).toContain(
+        'and could not be ended: the door is locked. It is tried again 2030-01-01T00:15:14',
+      );
+      expect(await queue.explain(lease.id)).toMatchObject({ blockedBy: 'attention' });
+      await queue.leases.force(lease.id, 'burnt down');
+      expect(await told()).toContain('and ended 2030-01-01T00:00:20.000Z: burnt down.');
+    });
+  });
+
+  it('a lease of a kind that only others know is shown, and may be released; they destroy it', async () => {
+    const where = memoryStore();
+    const taker = await open(where);
+    const rooms = provider();
+    const lease = await taker.lease(rooms.resource, room, { ttl: '1h' });
+    const other = closedAfterwards(await open(where));
+    closedAfterwards(taker);
+    const [seen] = await found(other);
+    expect(seen).toMatchObject({ id: lease.id, kind: 'room', info: lease.info, state: 'held' });
+    await seen!.release();
+    await vi.waitFor(() => expect(rooms.inventory.size).toBe(0));
+    await expectCode('JOB_NOT_FOUND', () => other.leases.force('nobody', 'why not'));
+  });
+});
