@@ -1,7 +1,7 @@
 // Ending a subject: the fence, what is cancelled, released and deleted, and a certificate that stays true.
 import { describe, expect, it } from 'vitest';
-import type { NewJob } from '../src/core/store.js';
-import { defineJob, type Queue } from '../src/index.js';
+import { type NewJob, noFilter } from '../src/core/store.js';
+import { defineJob, LastoutError, type Queue } from '../src/index.js';
 import { newJob } from '../src/testing/store-cases/bench.js';
 import { provider } from './leases-support.js';
 import { expectCode } from './support.js';
@@ -204,6 +204,30 @@ describe.each(engines)('ending a subject on %s', (engine) => {
     const moves = on.wire.of('move');
     expect(moves.length).toBeGreaterThanOrEqual(6);
     for (const { reply } of moves) expect(reply.items.length).toBeLessThanOrEqual(500);
+  });
+});
+
+describe('through a codec', () => {
+  it('the reason is coded in the store, also of what a claim ends, and plain to who reads it', async () => {
+    const codec = {
+      encode: (text: string) => Buffer.from(text).toString('base64'),
+      decode: (text: string) => Buffer.from(text, 'base64').toString(),
+    };
+    await using on = await bench('memory', { codec });
+    const ran: string[] = [];
+    const type = jobType('late', ({ job }) => void ran.push(job.id));
+    // The cancelling does not reach it: as if it had come in a moment later.
+    on.wire.before.move = async () => {
+      throw new LastoutError('STORE_UNAVAILABLE', 'away');
+    };
+    const { id } = await on.queue.enqueue(type, null, { subject });
+    expect(await codeOf(on.queue.endSubject(subject, 'a secret'))).toBe('STORE_UNAVAILABLE');
+    await on.queue.work([type]);
+    await until(on.clock, async () => (await stateOf(on.queue, id)) === 'cancelled', 'the end');
+    expect((await on.queue.get(id))!.error).toEqual({ code: 'CANCELLED', message: 'a secret' });
+    expect(ran).toEqual([]);
+    const { jobs } = await on.store.find({ filter: { ...noFilter, ids: [id] }, cursor: null, limit: 1 });
+    expect(jobs[0]!.error).not.toContain('secret');
   });
 });
 
