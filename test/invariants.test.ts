@@ -1071,7 +1071,7 @@ async function tombs(queue: Queue, n: number): Promise<void> {
 // ---- the list ---------------------------------------------------------------------------------------------------
 
 const numbers = [
-  ...Array.from({ length: 19 }, (_, index) => `S${index + 1}`),
+  ...Array.from({ length: 20 }, (_, index) => `S${index + 1}`),
   'S22',
   'S23',
   'S24',
