@@ -6,8 +6,8 @@ import { appendFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { defineResource, open } from '../../src/index.js';
 
-export const sites = 8;
-export const steps = ['running', 'data', 'entry'] as const;
+const sites = 8;
+const steps = ['running', 'data', 'entry'] as const;
 
 const [store, folder, minute, mode] = process.argv.slice(2) as [string, string, string, 'take' | 'kill' | 'end'];
 const clock = { now: () => new Date(Date.now() + Number(minute) * 60_000) };
