@@ -2,8 +2,8 @@ import { defineJob, type Queue } from 'lastout';
 import { type LeaseRecord, type LeaseRepository, leaseKey, type ManualCleanup } from './domain.js';
 
 const pageSize = 200;
-/** One tick looks at no more leases than this; the next one goes on. */
-const lookedAtMax = 10_000;
+/** One answer names no more marks than this. */
+const marksMax = 1_000;
 
 /**
  * The record `lease:{containerID}` is a job of that id, due when the lease expires. No worker takes it: being due is what
@@ -32,7 +32,7 @@ export interface RedisView {
 export function createLeaseRepository(queue: Queue, view: RedisView | null, now: () => Date): LeaseRepository {
   async function* every(name: string) {
     let cursor: string | null = null;
-    for (let seen = 0; seen < lookedAtMax; seen += pageSize) {
+    do {
       const page = await queue.find({
         queue: name,
         state: 'pending',
@@ -41,8 +41,7 @@ export function createLeaseRepository(queue: Queue, view: RedisView | null, now:
       });
       yield* page.items;
       cursor = page.next;
-      if (cursor === null) return;
-    }
+    } while (cursor !== null);
   }
 
   return {
@@ -76,12 +75,14 @@ export function createLeaseRepository(queue: Queue, view: RedisView | null, now:
 
     async needingManualCleanup() {
       const found: ManualCleanup[] = [];
-      for await (const { input, createdAt } of every('manual-cleanup'))
+      for await (const { input, createdAt } of every('manual-cleanup')) {
         found.push({
           ...(input as unknown as Mark),
           needsManualCleanup: true,
           since: createdAt.toISOString(),
         });
+        if (found.length === marksMax) break;
+      }
       return found;
     },
   };

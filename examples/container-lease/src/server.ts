@@ -129,8 +129,8 @@ function createRoutes(parts: ServerParts): Readonly<Record<string, Handler>> {
         : { status: 503, body: { status: 'not ready', error: failure } };
     },
     'GET /metrics': async () => {
-      const [containers, manual] = await Promise.all([service.list(), leaseRepository.needingManualCleanup()]);
-      const active = containers.filter(({ status }) => status === 'running').length;
+      const [states, manual] = await Promise.all([engine.states(), leaseRepository.needingManualCleanup()]);
+      const active = [...states.values()].filter((state) => state === 'running').length;
       const gauges = { active_containers: active, needs_manual_cleanup: manual.length };
       return { status: 200, body: metrics.text(gauges) };
     },
