@@ -354,6 +354,10 @@ const readings: readonly Row[] = [
   ...['', '*', 'trip:*', '%', 'trip:%'].map(
     (subject): Row => [38, `subject ${brief(subject)}`, 'SUBJECT_REQUIRED', (queue) => queue.find({ subject })],
   ),
+  ...['', 'trip', '*', 'trip:', 'trip:\0'].flatMap((subject): Row[] => [
+    [17, `endSubject of ${brief(subject)}`, 'INVALID_KEY', (queue) => queue.endSubject(subject, 'gone')],
+    [17, `liftSubject of ${brief(subject)}`, 'INVALID_KEY', (queue) => queue.liftSubject(subject)],
+  ]),
   ...['cancel', 'remove', 'retry'].flatMap((verb): Row[] => {
     const act = (queue: Queue, which: unknown) => queue[verb as 'cancel'](which as never);
     return [

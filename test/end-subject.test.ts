@@ -1,8 +1,9 @@
 // Ending a subject: the fence, what is cancelled, released and deleted, and a certificate that stays true.
 import { describe, expect, it } from 'vitest';
-import type { NewJob } from '../src/core/store.js';
-import { defineJob, type Queue } from '../src/index.js';
+import { type NewJob, noFilter } from '../src/core/store.js';
+import { defineJob, LastoutError, type Queue } from '../src/index.js';
 import { newJob } from '../src/testing/store-cases/bench.js';
+import { provider } from './leases-support.js';
 import { expectCode } from './support.js';
 import { bench, type Bench, codeOf, engines, holding, jobType, stateOf, until } from './worker-support.js';
 
@@ -15,7 +16,7 @@ async function statesOf(queue: Queue, ids: readonly string[]): Promise<(string |
 
 /** A job of the library's own that stands for something outside, as leases do. */
 function leaseJob(sketch: Partial<Omit<NewJob, 'policy'>> = {}): NewJob {
-  return newJob({ type: 'lease.box', queue: 'lastout', subject, delay: 3_600_000, ...sketch });
+  return newJob({ type: 'lastout.lease.box', queue: 'lastout', subject, delay: 3_600_000, ...sketch });
 }
 
 async function startOne(on: Bench, hold: ReturnType<typeof holding>, options: object = {}): Promise<string> {
@@ -141,7 +142,7 @@ describe.each(engines)('ending a subject on %s', (engine) => {
     const certificate = await on.queue.endSubject(subject, 'gone');
     expect(certificate).toMatchObject({ leases: 1, underWay: [held.id] });
     const claimed = await on.store.claim({
-      ...{ owner: 'ender', types: ['lease.box'], queues: ['lastout'], slots: 5, ahead: 0, leaseMs: 60_000 },
+      ...{ owner: 'ender', types: ['lastout.lease.box'], queues: ['lastout'], slots: 5, ahead: 0, leaseMs: 60_000 },
       maxStalls: 3,
     });
     expect(claimed.jobs.map(({ id }) => id)).toEqual([held.id]);
@@ -150,6 +151,20 @@ describe.each(engines)('ending a subject on %s', (engine) => {
     await on.store.settle({ owner: 'ender', settlements, started: [], next: null });
     expect(await on.queue.endSubject(subject, 'gone')).toMatchObject({ leases: 0, underWay: [] });
     expect(await codeOf(on.store.insert([leaseJob()], { atomic: true }))).toBe('SUBJECT_ENDED');
+  });
+
+  it('what a lease stands for is destroyed, and its holder cannot renew it', async () => {
+    const rooms = provider();
+    await using on = await bench(engine, { resources: [rooms.resource] });
+    const lease = await on.queue.lease(rooms.resource, { size: 1 }, { ttl: '1h', subject });
+    const other = await on.queue.lease(rooms.resource, { size: 1 }, { ttl: '1h', subject: 'trip:43' });
+    expect(await on.queue.endSubject(subject, 'gone')).toMatchObject({ leases: 1, underWay: [lease.id] });
+    expect(await codeOf(lease.renew('1h'))).toBe('LEASE_LOST');
+    await on.clock.advance('10s');
+    expect(rooms.names()).toEqual([other.name]);
+    expect(await on.queue.endSubject(subject, 'gone')).toMatchObject({ leases: 0, underWay: [] });
+    expect(await codeOf(on.queue.lease(rooms.resource, { size: 1 }, { ttl: '1h', subject }))).toBe('SUBJECT_ENDED');
+    expect(rooms.count('create')).toBe(2);
   });
 
   it('deletes artifacts on request, of finished jobs and of those that it cancels', async () => {
@@ -189,6 +204,46 @@ describe.each(engines)('ending a subject on %s', (engine) => {
     const moves = on.wire.of('move');
     expect(moves.length).toBeGreaterThanOrEqual(6);
     for (const { reply } of moves) expect(reply.items.length).toBeLessThanOrEqual(500);
+  });
+});
+
+describe('through a codec', () => {
+  it('the reason is coded in the store, also of what a claim ends, and plain to who reads it', async () => {
+    const codec = {
+      encode: (text: string) => Buffer.from(text).toString('base64'),
+      decode: (text: string) => Buffer.from(text, 'base64').toString(),
+    };
+    await using on = await bench('memory', { codec });
+    const ran: string[] = [];
+    const type = jobType('late', ({ job }) => void ran.push(job.id));
+    // The cancelling does not reach it: as if it had come in a moment later.
+    on.wire.before.move = async () => {
+      throw new LastoutError('STORE_UNAVAILABLE', 'away');
+    };
+    const { id } = await on.queue.enqueue(type, null, { subject });
+    expect(await codeOf(on.queue.endSubject(subject, 'a secret'))).toBe('STORE_UNAVAILABLE');
+    await on.queue.work([type]);
+    await until(on.clock, async () => (await stateOf(on.queue, id)) === 'cancelled', 'the end');
+    expect((await on.queue.get(id))!.error).toEqual({ code: 'CANCELLED', message: 'a secret' });
+    expect(ran).toEqual([]);
+    const { jobs } = await on.store.find({ filter: { ...noFilter, ids: [id] }, cursor: null, limit: 1 });
+    expect(jobs[0]!.error).not.toContain('secret');
+  });
+});
+
+describe('a hundred thousand jobs of one subject', () => {
+  it('end in bounded calls, and other jobs cost nothing', { timeout: 120_000 }, async () => {
+    await using on = await bench('memory');
+    const jobs = (of: string) =>
+      Array.from({ length: 1_000 }, () => ({ type: 'many', input: null, options: { subject: of } }));
+    for (let batch = 0; batch < 100; batch++) await on.queue.enqueueMany(jobs(subject));
+    await on.queue.enqueueMany(jobs('trip:43'));
+    on.wire.calls.length = 0;
+    expect((await on.queue.endSubject(subject, 'gone')).cancelled).toBe(100_000);
+    const moves = on.wire.of('move');
+    for (const { reply } of moves) expect(reply.items.length).toBeLessThanOrEqual(500);
+    expect(moves.length).toBeLessThanOrEqual(201);
+    expect((await on.queue.stats()).total).toMatchObject({ pending: 1_000, cancelled: 100_000 });
   });
 });
 

@@ -606,6 +606,49 @@ describe.each(engines)('liveness on %s', (engine) => {
     expect((await on.queue.find({ queue: ['default', 'lastout'] })).items).toEqual([]);
   });
 
+  it('S20: a sweep for orphans ends only what was found absent each time, whatever else the lookup says', async () => {
+    await using on = await bench(engine);
+    /** What each subject is found to be, sweep by sweep; ! stands for an outage of all. */
+    const told: { readonly [id: string]: string } = {
+      present: 'pppp!ppp',
+      gone: 'paaaaaaa',
+      back: 'apapapap',
+      unsure: 'auauauau',
+      late: 'pppppaap',
+    };
+    let sweep = -1;
+    let isOver = false;
+    const words = { p: 'present', a: 'absent', u: 'unknown', '!': 'unknown' } as const;
+    on.queue.defineSubject('trip', {
+      every: '1m',
+      async check(ids) {
+        // Asked for all of them, it is the next sweep; asked for some, it is the question right before the deed.
+        if (ids.includes('present')) sweep += 1;
+        if (told.present![sweep] === '!') throw new Error('The database is away');
+        return ids.map((id) => words[told[id]![sweep] as keyof typeof words]);
+      },
+    });
+    const held = holding('runs');
+    await on.queue.work([held.type]);
+    const running = await on.queue.enqueue(held.type, null, { subject: 'trip:gone' });
+    await until(on.clock, () => held.started.length === 1);
+    const ids = new Map<string, string>();
+    for (const id of Object.keys(told))
+      ids.set(id, (await on.queue.enqueue('waits', null, { subject: `trip:${id}`, delay: '5h' })).id);
+    const endedAfter = new Map<string, number>();
+    while (!isOver) {
+      await on.clock.advance(65_000);
+      for (const [id, jobId] of ids)
+        if (!endedAfter.has(id) && (await stateOf(on.queue, jobId)) === 'cancelled') endedAfter.set(id, sweep);
+      isOver = sweep >= 7;
+    }
+    expect([...endedAfter]).toEqual([
+      ['gone', 2],
+      ['late', 6],
+    ]);
+    expect(await stateOf(on.queue, running.id)).toBe('processing');
+  });
+
   it('S24: an artifact is seen when it is whole, and never after its claim was lost', async () => {
     await using on = await bench(engine, { artifacts: 'memory' });
     const held = holding('puts');
@@ -1028,7 +1071,7 @@ async function tombs(queue: Queue, n: number): Promise<void> {
 // ---- the list ---------------------------------------------------------------------------------------------------
 
 const numbers = [
-  ...Array.from({ length: 19 }, (_, index) => `S${index + 1}`),
+  ...Array.from({ length: 20 }, (_, index) => `S${index + 1}`),
   'S24',
   'S26',
   ...Array.from({ length: 9 }, (_, index) => `L${index + 1}`),

@@ -1,11 +1,14 @@
 // Tracing: the spans of the messaging conventions, how their context travels with a job, and that nobody pays without it.
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { join } from 'node:path';
 import { type Context as SpanScope, context, type ContextManager, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'; // biome-ignore format: one list
 import { BasicTracerProvider, InMemorySpanExporter, type ReadableSpan, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'; // biome-ignore format: one list
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { cancel, type Context, defineJob, fail, open, type Queue } from '../src/index.js';
 import { tracingOn } from '../src/observe/tracing.js';
-import { closedAfterwards, eachStore, expectCode, type OnStore } from './support.js';
+import { sqliteStore } from '../src/stores/sqlite/index.js';
+import { connect, valueOf } from './stores/sqlite-support.js';
+import { closedAfterwards, eachStore, expectCode, type OnStore, temporaryFolder } from './support.js';
 
 /** What an application registers once, so that a span is the active one in all that its function awaits. */
 class Scopes implements ContextManager {
@@ -182,6 +185,19 @@ describe('tracing', () => {
     await queue.enqueue('mail', null);
     await expectCode('QUEUE_FULL', () => queue.enqueue('mail', null));
     expect(seen.named('send default')[1]!.attributes).toMatchObject({ 'error.type': 'QUEUE_FULL' });
+  });
+
+  it('a job in a transaction of the caller is written before the call first yields, and carries its context', async () => {
+    const db = await connect(join(temporaryFolder(), 'jobs.db'));
+    const { tracerProvider, named } = recorder();
+    const queue = closedAfterwards(await open(sqliteStore({ db }), { metrics: true, tracing: { tracerProvider } }));
+    db.exec('begin');
+    const enqueued = queue.enqueue('mail', 1, { tx: db });
+    expect(valueOf(db, 'select count(*) from lastout_jobs')).toBe(1);
+    db.exec('commit');
+    const job = await queue.get((await enqueued).id);
+    const [span] = named('send default');
+    expect(job!.metadata.traceparent).toContain(span!.spanContext().spanId);
   });
 
   it('metadata of the caller stays; a traceparent of its own is the one that is followed', async () => {

@@ -5,6 +5,7 @@
 import { isUnknown } from '../core/deadlines.js';
 import { type Duration, show, toMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
+import { isLease, leaseStateOf } from '../core/lease-record.js';
 import { checkSubject, systemQueue } from '../core/names.js';
 import type { Freeing } from '../core/owned.js';
 import { everyPage } from '../core/pages.js';
@@ -25,8 +26,6 @@ const fenceMs = 86_400_000;
 const pageLimit = 500;
 const underWayMax = 1_000;
 const reasonBytesMax = 1_024;
-/** The types of leases begin like this. */
-const leaseTypes = 'lease.';
 
 export function endSubjectOn(store: Store, freeing: Freeing) {
   /** Page by page; the ids that had each outcome are handed over, so that nothing grows with their number. */
@@ -45,14 +44,15 @@ export function endSubjectOn(store: Store, freeing: Freeing) {
     return (await send().catch((error: unknown) => (isUnknown(error) ? send() : Promise.reject(error as Error))))!;
   }
 
-  /** Whoever holds such a lease cannot renew it any more: it is due now. */
-  async function releaseLeases(subject: string, add: (id: string) => void): Promise<number> {
+  /** Whoever holds such a lease cannot renew it any more: it is due now. One that is on its way out is left to it. */
+  async function releaseLeases(subject: string, now: number, add: (id: string) => void): Promise<number> {
     const filter: JobFilter = { ...noFilter, subject, queues: [systemQueue], states: ['pending', 'processing'] };
     const ids: string[] = [];
-    for await (const { id, type, state } of everyPage(store, filter, pageLimit)) {
-      if (!type.startsWith(leaseTypes)) continue;
-      add(id);
-      if (state === 'pending') ids.push(id);
+    for await (const record of everyPage(store, filter, pageLimit)) {
+      if (!isLease(record)) continue;
+      add(record.id);
+      const state = leaseStateOf(record, now);
+      if (state === 'creating' || state === 'held') ids.push(record.id);
     }
     let released = 0;
     const move = { kind: 'reschedule', when: { inMs: 0 }, priority: null } as const;
@@ -98,7 +98,7 @@ export function endSubjectOn(store: Store, freeing: Freeing) {
         requested += 1;
         add(id);
       });
-      const leases = await releaseLeases(subject, add);
+      const leases = await releaseLeases(subject, at, add);
       return {
         ...{ subject, reason: why, at: new Date(at), cancelled, requested, leases },
         artifacts: artifacts ? await deleteArtifacts(subject, add) : 0,

@@ -168,12 +168,15 @@ export const subjectCases = [
     assert.equal((await bench.job(id!)).state, 'cancelled');
   }),
   storeCase("claim: the library's own jobs go on behind a fence; a new one is refused", async (bench) => {
-    const id = await bench.add({ subject, queue: 'lastout', type: 'lease.box' });
+    const id = await bench.add({ subject, queue: 'lastout', type: 'lastout.lease.box' });
     await fence(bench);
     bench.advance(firstLookMs);
     await bench.tend();
-    assert.equal(codeIn((await bench.insert({ subject, queue: 'lastout', type: 'lease.box' }))[0]), 'SUBJECT_ENDED');
-    assert.deepEqual(await bench.claimIds({ types: ['lease.box'] }), [id]);
+    assert.equal(
+      codeIn((await bench.insert({ subject, queue: 'lastout', type: 'lastout.lease.box' }))[0]),
+      'SUBJECT_ENDED',
+    );
+    assert.deepEqual(await bench.claimIds({ types: ['lastout.lease.box'] }), [id]);
   }),
   storeCase(
     'sweep: what slipped in beside a fence is collected, delayed and waiting behind a key too',
