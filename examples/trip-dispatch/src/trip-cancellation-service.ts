@@ -29,8 +29,9 @@ export class TripCancellationService {
     return trip;
   }
 
-  /** Whoever was asked and has not answered; the request leaves his screen. */
+  /** Whoever has accepted, or else was asked and has not answered; the request leaves his screen. */
   private async notifyDriversOfCancellation(trip: Trip, why: string): Promise<void> {
-    for (const driverId of openCalls(trip)) await this.parts.notifications.withdrawRequest(driverId, trip.id, why);
+    const affected = trip.driverId === null ? openCalls(trip) : [trip.driverId];
+    for (const driverId of affected) await this.parts.notifications.withdrawRequest(driverId, trip.id, why);
   }
 }

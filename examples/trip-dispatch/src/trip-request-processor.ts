@@ -68,7 +68,9 @@ export class TripRequestProcessor {
   private async processRequest(tripId: string, driverId: string): Promise<Handled> {
     const { queue, tripService, notifications, config } = this.parts;
     await notifications.showRequest(driverId, tripId);
-    if (!isAsked(await tripService.findById(tripId), driverId)) {
+    const trip = await tripService.findById(tripId);
+    if (trip?.driverId === driverId) return { outcome: 'processed' }; // he was quick, and has accepted
+    if (!isAsked(trip, driverId)) {
       await notifications.withdrawRequest(driverId, tripId, 'Trip is no longer available');
       return { outcome: 'skipped' };
     }

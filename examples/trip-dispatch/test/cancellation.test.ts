@@ -133,6 +133,16 @@ test('004-30 jobs that cannot be removed are reported, and the drivers are told 
   expect(await at.live()).toEqual([]);
 });
 
+test('004-20 a trip that was accepted and is cancelled concerns its driver alone, who is free again', async () => {
+  const at = await stage();
+  await at.request('t1', 'd1', 'd2');
+  await at.app.dispatcher.acceptTrip('t1', 'd1');
+  at.messages.length = 0;
+  await at.app.cancellation.cancelTrip('t1', 'missed the flight');
+  expect(at.messages).toEqual([{ to: 'd1', tripId: 't1', text: 'Trip was cancelled: missed the flight' }]);
+  expect(await at.drivers.hasActiveTrip('d1')).toBe(false);
+});
+
 test('004-30 a cancellation is repeated without harm; a trip that is over cannot be cancelled', async () => {
   const at = await stage();
   await at.request('t1', 'd1');

@@ -106,6 +106,23 @@ test('004-33 an answer and a time-out at the same moment: exactly one of them co
   expect(at.screens.visibleTo('d1')).toEqual([]);
 });
 
+test('004-33 a driver who accepts while his request is being shown is told once, that the trip is his', async () => {
+  const at = await stage();
+  const { showRequest } = at.screens;
+  at.screens.showRequest = async (driverId, tripId) => {
+    await showRequest.call(at.screens, driverId, tripId);
+    await at.app.dispatcher.acceptTrip(tripId, driverId);
+  };
+  await at.request('t1', 'd1');
+  await at.clock.advance('1s');
+  expect(at.messages.filter(({ to }) => to === 'd1').map(({ text }) => text)).toEqual([
+    'New trip request',
+    'Trip is yours',
+  ]);
+  expect(await at.trips.findById('t1')).toMatchObject({ status: 'APPROVED', driverId: 'd1' });
+  expect(await at.live()).toEqual([]);
+});
+
 test('004-34 trouble in one trip, with one driver or in one queue stays there', async () => {
   const at = await stage();
   await at.drivers.startTrip('busy', 'another');
