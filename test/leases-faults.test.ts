@@ -203,7 +203,7 @@ const ways = { memory: waysOn('memory'), sqlite: ['death after', 'error after'] 
 describe('whatever breaks', () => {
   for (const engine of ['memory', 'sqlite'] as const)
     for (const [name, make] of Object.entries(operations))
-      it(`on ${engine}, ${name}: each call in each way`, { timeout: 120_000 }, async () => {
+      it(`S22: on ${engine}, ${name}: each call in each way`, { timeout: 120_000 }, async () => {
         let cells = 0;
         for (const way of ways[engine]) {
           let k = 1;

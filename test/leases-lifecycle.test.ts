@@ -1,11 +1,14 @@
 // Leases and the jobs that own them: a lease goes before its job, its artifacts after it, and none is forgotten.
 import { describe, expect, it, vi } from 'vitest';
+import { noFilter } from '../src/core/store.js';
 import { defineJob, type Lease, memoryStore, open } from '../src/index.js';
 import { found, hang, provider, stateOf } from './leases-support.js';
-import { hour } from './lifecycle-support.js';
-import { closedAfterwards, eachStore, expectCode } from './support.js';
+import { handClock, minute, watchedBlobs } from './lifecycle-support.js';
+import { closedAfterwards, eachStore, expectCode, tapped } from './support.js';
 
 const room = { size: 2 };
+/** Every ten minutes what has ended five minutes ago goes. */
+const quick = { jobRetentionMs: 5 * minute, cleanupIntervalMs: 10 * minute };
 const locked = async (step: string): Promise<void> => {
   if (step === 'destroy') throw new Error('the door is locked');
 };
@@ -14,7 +17,7 @@ describe('a job that holds a lease', () => {
   eachStore((on) => {
     /** A job that has ended, and whose lease cannot be destroyed. */
     async function stuck() {
-      const world = await on.still({ cleanup: { jobRetentionMs: hour }, artifacts: 'memory' });
+      const world = await on.still({ cleanup: quick, artifacts: 'memory' });
       const rooms = provider();
       rooms.before = locked;
       const type = defineJob('stay', {
@@ -34,14 +37,14 @@ describe('a job that holds a lease', () => {
 
     it('is not removed before the lease has ended, and says so; then it goes', async () => {
       const { queue, clock, rooms, id, lease } = await stuck();
-      await clock.advance('5h');
+      await clock.advance('25m');
       expect((await queue.get(id))!.state).toBe('completed');
       expect((await queue.explain(id)).because).toContain(
         `Its lease ${lease.id} could not be ended yet: the door is locked.`,
       );
       expect(await queue.artifacts.get(id, 'bill')).not.toBeNull();
       rooms.before = async () => undefined;
-      await clock.advance('2h');
+      await clock.advance('25m');
       expect(rooms.inventory.size).toBe(0);
       expect(await queue.get(id)).toBeNull();
     });
@@ -60,6 +63,48 @@ describe('a job that holds a lease', () => {
       expect(await queue.get(id)).toBeNull();
       expect(await stateOf(queue, lease.id)).toBeUndefined();
       expect((await queue.audit()).clean).toBe(true);
+    });
+
+    it('the order is always the same: leases, bytes, records, job', async () => {
+      const happened: string[] = [];
+      const kinds = new Map<string, string>();
+      const where = tapped(on.factory(), (store) => ({
+        async move(request) {
+          const moved = await store.move(request);
+          if (request.move.kind === 'remove')
+            for (const { id, outcome } of moved.items)
+              if (outcome === 'removed') happened.push(`record of ${kinds.get(id)}`);
+          return moved;
+        },
+        async sweep(request) {
+          const swept = await store.sweep(request);
+          const { jobs } = await store.find({ filter: { ...noFilter, types: ['stay'] }, cursor: null, limit: 1 });
+          if (swept.removedBy.age > 0 && jobs.length === 0) happened.push('job');
+          return swept;
+        },
+      }));
+      const { blobs, fail } = watchedBlobs(handClock());
+      fail(async (verb) => void (verb === 'delete' && happened.push('bytes')));
+      const { queue, clock } = await on.still({ cleanup: quick, artifacts: { blobs } }, where);
+      const rooms = provider();
+      rooms.before = locked;
+      rooms.after = async (step) => void (step === 'destroy' && happened.push('lease'));
+      const type = defineJob('stay', {
+        async run({ lease, artifact }) {
+          kinds.set((await lease(rooms.resource, room)).id, 'lease');
+          kinds.set((await artifact.put('bill', 'ten')).id, 'artifact');
+        },
+      });
+      const worker = await queue.work([type], { poll: '5s' });
+      await queue.enqueue(type, null);
+      await clock.advance('25m');
+      await worker.stop();
+      expect(happened).toEqual([]);
+      rooms.before = async () => undefined;
+      await clock.advance('25m');
+      const order = ['lease', 'bytes', 'record of artifact', 'job'];
+      expect(happened.filter((what) => order.includes(what)).slice(0, order.length)).toEqual(order);
+      expect(await found(queue)).toEqual([]);
     });
 
     it('remove by force while it runs ends its lease', async () => {
@@ -99,7 +144,7 @@ describe('a job that holds a lease', () => {
 describe('leases in the books', () => {
   eachStore((on) => {
     it('audit: created = released + live + attention', async () => {
-      const { queue, clock } = await on.still();
+      const { queue, clock } = await on.still({ cleanup: quick });
       const rooms = provider();
       const desks = provider('desk');
       const leases: Lease[] = [];
@@ -121,7 +166,7 @@ describe('leases in the books', () => {
       const after = await queue.audit();
       expect(after.clean).toBe(true);
       expect(after.kinds['leases']).toEqual({ created: 5, released: 5, live: 0, attention: [] });
-      await clock.advance('3h');
+      await clock.advance('75m');
       expect((await queue.audit()).kinds['leases']).toEqual({ created: 5, released: 5, live: 0, attention: [] });
       expect(await found(queue)).toEqual([]);
     });

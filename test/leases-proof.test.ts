@@ -2,7 +2,7 @@
 // that hold them are killed. The provider's own inventory is read: nothing leaks, nothing is destroyed while it is held.
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { type Lease, open, type Queue } from '../src/index.js';
 import { compilePrograms, type Programs } from './crash/compile.js';
 import type { ProviderReport, ToProvider } from './crash/provider.js';
@@ -69,7 +69,7 @@ async function killMany(
   await Promise.all(Array.from({ length: lessees }, join));
   let killed = 0;
   while (!(await isDone()) || killed < kills) {
-    await real(300 + random.below(700));
+    await real(100 + random.below(300));
     if (killed >= kills) continue;
     const [victim] = fleet.splice(random.below(fleet.length), 1);
     victim!.kill('SIGKILL');
@@ -84,10 +84,10 @@ async function killMany(
   return killed;
 }
 
-/** All but what dead processes have in their hands. */
+/** The rest is in the hands of the dead, or waits for its next attempt. */
 async function isNearlyDone(queue: Queue, leases: number): Promise<boolean> {
   const { total } = await queue.stats();
-  return total.completed >= leases * 0.9 && total.pending === 0;
+  return total.completed >= leases * 0.9;
 }
 
 async function until(what: () => Promise<boolean>, ms: number): Promise<boolean> {

@@ -25,7 +25,7 @@ describe('a lease', () => {
       await clock.advance('2m');
       expect(destroyed).toEqual([{ name: lease.name, info: lease.info, attempt: 1 }]);
       expect(await stateOf(queue, lease.id)).toBe('ended');
-      await clock.advance('1h');
+      await clock.advance('20m');
       expect(destroyed).toHaveLength(1);
     });
 
@@ -120,7 +120,7 @@ describe('a lease', () => {
       await clock.advance('15m');
       expect(rooms.count('destroy')).toBe(6);
       expect(lines.filter(({ message }) => message.startsWith('A lease could not be ended'))).toHaveLength(6);
-      await clock.advance('2h');
+      await clock.advance('45m');
       rooms.before = async () => undefined;
       await clock.advance('15m');
       expect(await found(queue, { state: 'needs_attention' })).toEqual([]);

@@ -73,6 +73,21 @@ describe('the pages', () => {
     await typeCheck(consumer, ['artifacts.ts']);
   });
 
+  it('leases.md has an example that type-checks', async () => {
+    consumer.write(
+      'cloud.ts',
+      `import type { Json } from 'lastout';
+       export declare const cloud: {
+         start(what: { name: string; size: string; signal: AbortSignal }): Promise<{ address: string }>;
+         remove(name: string, signal: AbortSignal): Promise<number>;
+         all(signal: AbortSignal): Promise<{ name: string; createdAt: Date }[]>;
+         build(info: Json, repository: string, signal: AbortSignal): Promise<void>;
+       };`,
+    );
+    consumer.write('leases.ts', blockAfter('example', 'ts', page('leases')));
+    await typeCheck(consumer, ['leases.ts']);
+  });
+
   it('transactions.md has examples that type-check', async () => {
     // As on Node 20, whose types know of no other.
     const example = blockAfter('example', 'ts', page('transactions')).replace('node:sqlite', '@photostructure/sqlite');

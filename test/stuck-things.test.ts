@@ -14,7 +14,8 @@ function withoutPlace(store: Store, clock: HandClock) {
   const { system } = contextFor(clock);
   const cleanup = cleanupOf({ jobRetentionMs: day });
   const { logger } = recordingLogger();
-  return lifecycleOn({ store, system, logger, cleanup, place: null }, async () => undefined);
+  const leases = { knows: () => false, end: () => Promise.reject(new Error('not asked for')) };
+  return lifecycleOn({ store, system, logger, cleanup, place: null, leases }, async () => undefined);
 }
 
 async function putsThree(queue: Queue): Promise<string> {

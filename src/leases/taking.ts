@@ -85,7 +85,8 @@ function intent(id: string, name: string, { kind, subject, owner }: Asked): NewJ
     deduplication: 'none',
     source: null,
     metadata: null,
-    policy: policyText({ backoff: null, timeoutMs: destroyMs, keep: checkKeep({ completed: '1h' }) }),
+    // Of what belonged to a job nothing stays longer than the job.
+    policy: policyText({ backoff: null, timeoutMs: destroyMs, keep: checkKeep({ completed: owner ? 0 : '1h' }) }),
     input: 'null',
     ownedBy: owner && owner.id,
     under: owner && { epoch: owner.epoch, owner: owner.owner },

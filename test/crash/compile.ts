@@ -25,6 +25,7 @@ export interface Programs {
   readonly maintainer: string;
   readonly provider: string;
   readonly lessee: string;
+  readonly finalizer: string;
 }
 
 /**
@@ -53,6 +54,7 @@ export function compilePrograms(): Programs {
     maintainer: program('maintainer'),
     provider: program('provider'),
     lessee: program('lessee'),
+    finalizer: program('finalizer'),
   };
 }
 

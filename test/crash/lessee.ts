@@ -3,7 +3,7 @@ import { defineJob, open } from '../../src/index.js';
 import { leaveWithParent } from './parent.js';
 import { roomsOf } from './room.js';
 
-export interface Stay {
+interface Stay {
   readonly how: 'returns' | 'throws' | 'forgets';
   readonly ms: number;
 }
@@ -12,7 +12,7 @@ const [store, port, aheadMs] = process.argv.slice(2) as [string, string, string]
 const clock = { now: () => new Date(Date.now() + Number(aheadMs)) };
 const { room, hold, letGo } = roomsOf(Number(port), () => clock.now().getTime());
 
-export const stay = defineJob<Stay>('stay', {
+const stay = defineJob<Stay>('stay', {
   attempts: 1_000,
   backoff: { type: 'fixed', base: 100 },
   async run({ input: { how, ms }, job, lease }) {

@@ -511,4 +511,42 @@ export const mutants = [
     to: 'const known = sealEnding(texts, ending);',
     tests: ['test/codec.test.ts'],
   },
+  // ---- leases ---------------------------------------------------------------------------------------------------------
+  {
+    name: 'a lease that was claimed once can be renewed',
+    file: 'src/stores/local/own.ts',
+    from: `if (row.dueAt <= step.now || row.epoch > 0) return 'stale';`,
+    to: `if (row.dueAt <= step.now) return 'stale';`,
+    tests: onMemory,
+  },
+  {
+    name: 'a lease whose create may be under way is closed because nothing is there',
+    file: 'src/leases/ending.ts',
+    from: 'if (openMs > 0) return',
+    to: 'if (openMs > 1e9) return',
+    tests: ['test/leases.test.ts'],
+  },
+  {
+    name: 'a lease in a handler is not released when its attempt ends',
+    file: 'src/leases/bound.ts',
+    from: `      isOver = true;
+      await releaseAll();`,
+    to: '      isOver = true;',
+    tests: ['test/leases.test.ts'],
+  },
+  {
+    name: 'the reconciler of leases takes an ended lease for a living one',
+    file: 'src/leases/reconcile.ts',
+    from: 'return record.completedAt !== null && record.completedAt + graceMs <= system.now();',
+    to: 'return false;',
+    tests: ['test/leases-reconcile.test.ts'],
+  },
+  {
+    name: 'the artifacts of a job go although its lease is still there',
+    file: 'src/lifecycle/freeing.ts',
+    from: `leases ??
+      endOwned(`,
+    to: 'endOwned(',
+    tests: ['test/leases-lifecycle.test.ts'],
+  },
 ];
