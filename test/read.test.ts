@@ -414,7 +414,7 @@ describe('health', () => {
       expect(await healthOf(queue)).toMatchObject({ ok: true, warnings: [] });
     });
 
-    it('a handler that ignores its abort signal is shown as stuck until it returns', async () => {
+    it('L12: a handler that ignores its abort signal is shown as stuck until it returns', async () => {
       const { queue, clock } = await on.still();
       const begun = gate();
       const end = gate();

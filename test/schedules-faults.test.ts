@@ -234,7 +234,7 @@ describe('a clock that was ahead for a moment', () => {
       expect(await countOf(queue)).toBeGreaterThan(0);
     });
 
-    it('a caller whose own clock is behind changes nothing: the clock of the store decides', async () => {
+    it('S21: a caller whose own clock is behind changes nothing: the clock of the store decides', async () => {
       const shared = on.factory();
       const clock = fakeClock();
       const queue = await openUnder(clock, shared);
