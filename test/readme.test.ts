@@ -73,6 +73,11 @@ describe('the pages', () => {
     await typeCheck(consumer, ['artifacts.ts']);
   });
 
+  it('docker.md has an example that type-checks', async () => {
+    consumer.write('docker.ts', blockAfter('example', 'ts', page('docker')));
+    await typeCheck(consumer, ['docker.ts']);
+  });
+
   it('leases.md has an example that type-checks', async () => {
     consumer.write(
       'cloud.ts',
