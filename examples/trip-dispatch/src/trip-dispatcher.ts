@@ -45,7 +45,8 @@ export class TripDispatcher {
   async passOver(tripId: string, driverId: string, why: string): Promise<void> {
     const { queue, tripService, notifications } = this.parts;
     await tripService.reject(tripId, driverId);
-    await queue.cancel(requestId({ tripId, driverId }), { reason: why });
+    // One that runs finds out by itself. It may just be failing, and is to end so.
+    await queue.cancel({ id: requestId({ tripId, driverId }), state: 'pending' }, { reason: why });
     await notifications.withdrawRequest(driverId, tripId, why);
     await this.askDrivers(tripId);
   }

@@ -51,6 +51,9 @@ export class TripRequestProcessor {
       return { outcome: 'skipped' };
     }
 
+    // He has been passed over meanwhile; the trip goes on with others.
+    if (!isAsked(trip, driverId)) return { outcome: 'skipped' };
+
     if (await driverService.hasActiveTrip(driverId)) return snooze(activeTripDelayMs, 'Driver has an active trip');
 
     if (!(await driverService.isAvailable(driverId))) {

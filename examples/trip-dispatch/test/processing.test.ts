@@ -96,6 +96,20 @@ test('004-32 a driver who stays away fails the job, and the next driver is asked
   expect((await at.trips.findById('t1'))?.rejectedDrivers).toEqual(['d1']);
 });
 
+test('004-32 a job that fails for the last time ends as failed, though the next driver is asked before it has ended', async () => {
+  const at = await stage({ config: { driversAtOnce: 1 } });
+  at.drivers.setAvailable('d2');
+  const { reschedule } = at.queue;
+  at.queue.reschedule = async (which, to) => {
+    if (to.delay === 0) await at.app.dispatcher.passOver('t1', 'd1', 'The time to answer is over');
+    return reschedule(which, to);
+  };
+  await at.app.dispatcher.requestTrip(trip('t1', 'd1', 'd2'));
+  await at.clock.advance('9s');
+  expect(await at.requestJob('t1', 'd1')).toMatchObject({ state: 'failed', attempts: 3, cancelRequested: null });
+  expect(at.screens.visibleTo('d2')).toEqual(['t1']);
+});
+
 test('004-32 a driver who leaves while he is under way fails the job after the delay, not before', async () => {
   const at = await stage();
   await at.drivers.startTrip('d1', 'another');
