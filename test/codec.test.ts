@@ -1,4 +1,5 @@
 /** A codec on open: what is stored is not what was said, and nobody but the file notices. */
+import { systemQueue } from '../src/core/names.js';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { codedStore } from '../src/codec/store.js';
@@ -487,7 +488,8 @@ it('the reason of a hold and the memo of a confirmed job go through it, and come
   await using on = await bareAndCoded();
   const owner = newJob({ id: 'owner' });
   await on.coded.insert([owner], { atomic: false });
-  await on.coded.insert([newJob({ id: 'owned', ownedBy: 'owner', when: { inMs: 60_000 } })], { atomic: false });
+  const owned = newJob({ id: 'owned', queue: systemQueue, ownedBy: 'owner', when: { inMs: 60_000 } });
+  await on.coded.insert([owned], { atomic: false });
   const moves = [
     ['owner', { kind: 'hold', reason: 'for the auditor', until: null }],
     ['owned', { kind: 'confirm', memo: '{"bytes":3}', when: null, under: null }],
