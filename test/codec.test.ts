@@ -1,8 +1,8 @@
 /** A codec on open: what is stored is not what was said, and nobody but the file notices. */
-import { systemQueue } from '../src/core/names.js';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { codedStore } from '../src/codec/store.js';
+import { systemQueue } from '../src/core/names.js';
 import { noFilter, type Store } from '../src/core/store.js';
 import { cancel, type Codec, defineJob, fail, memoryStore, open, type Queue } from '../src/index.js';
 import { storeCases } from '../src/testing/index.js';
