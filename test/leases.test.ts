@@ -1,8 +1,9 @@
 // Leases: the record comes before the thing and goes after it; what is due is destroyed once, by whoever is first.
 import { describe, expect, it, vi } from 'vitest';
-import { defineJob, defineResource, type Lease, open } from '../src/index.js';
+import { defineJob, defineResource, type Lease, memoryStore, open } from '../src/index.js';
+import { fakeClock } from '../src/testing/index.js';
 import { found, hang, provider, stateOf } from './leases-support.js';
-import { closedAfterwards, eachStore, expectCode, gate, recordingLogger } from './support.js';
+import { closedAfterwards, closeUnder, eachStore, expectCode, gate, recordingLogger } from './support.js';
 
 const room = { size: 2 };
 
@@ -378,6 +379,14 @@ describe('a lease in a handler', () => {
       done.open();
     });
 
+    it('renew by anybody else is refused: it would outlive the attempt', async () => {
+      const done = gate();
+      const { queue } = await worked(() => done.opened);
+      const [seen] = await found(queue, { state: 'held' });
+      await expectCode('INVALID_LEASE', () => seen!.renew('2h'));
+      done.open();
+    });
+
     it('is released when the handler ignores its time limit', async () => {
       const world = await on.still();
       const rooms = provider();
@@ -432,6 +441,53 @@ describe('a lease in a handler', () => {
       // Whichever of the two hears of it first destroys it, and the clock of the first one waits for nobody.
       await vi.waitFor(() => expect(rooms.inventory.size).toBe(0), 10_000);
     });
+  });
+});
+
+describe('a lease on its way', () => {
+  it('is called off when the queue is closed, and its create told so at once', async () => {
+    const queue = await open('memory:');
+    const rooms = provider();
+    const told = gate();
+    rooms.before = (step, _name, signal) => {
+      if (step !== 'create') return Promise.resolve();
+      signal.addEventListener('abort', () => told.open(), { once: true });
+      return hang(signal);
+    };
+    const taking = queue.lease(rooms.resource, room, { ttl: '1m' }).catch((error: unknown) => error);
+    await vi.waitFor(() => expect(rooms.count('create')).toBe(1));
+    await queue.close({ grace: 0 });
+    await told.opened;
+    expect(await taking).toMatchObject({ code: 'LEASE_UNCERTAIN' });
+  });
+
+  it('that nobody comes to end, because no process knows its kind, is left behind', async () => {
+    const where = memoryStore();
+    const clock = fakeClock();
+    const first = await open(where, { clock });
+    const { id } = await first.lease(provider().resource, room, { ttl: '1m' });
+    await closeUnder(clock, first);
+    const second = await open(where, { clock });
+    await clock.advance('15m');
+    expect((await second.stats()).leftBehind).toBe(0);
+    await clock.advance('2m');
+    expect((await second.stats()).leftBehind).toBe(1);
+    expect(await stateOf(second, id)).toBe('ending');
+    await closeUnder(clock, second);
+  });
+
+  it('ends also by a process that cannot read what a codec sealed: the name must do', async () => {
+    const where = memoryStore();
+    const clock = fakeClock();
+    const codec = { encode: (text: string) => `secret ${text}`, decode: (text: string) => text.slice(7) };
+    const rooms = provider();
+    const first = await open(where, { clock, codec });
+    const lease = await first.lease(rooms.resource, room, { ttl: '1m' });
+    await closeUnder(clock, first);
+    const second = await open(where, { clock, resources: [rooms.resource] });
+    await clock.advance('2m');
+    expect(rooms.destroyed).toEqual([{ name: lease.name, info: null, attempt: 1 }]);
+    await closeUnder(clock, second);
   });
 });
 

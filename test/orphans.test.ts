@@ -191,6 +191,34 @@ describe('the brake', () => {
     expect([await cancelled(on), (await on.queue.stats()).leftBehind]).toEqual([6, 0]);
   });
 
+  it('weighs all that is absent, of which only some are remembered from sweep to sweep', async () => {
+    await using on = await bench('memory', { cleanup: { maxStoredJobs: 10_000 } });
+    on.queue.defineSubject('trip', { check: trips().check, every: everyMs });
+    for (let batch = 0; batch < 4; batch++)
+      await on.queue.enqueueMany(
+        Array.from({ length: 1_000 }, (_, i) => ({
+          type: 'dispatch',
+          input: null,
+          options: { subject: `trip:${batch * 1_000 + i}` },
+        })),
+      );
+    await sweeps(on, 3);
+    expect(await cancelled(on)).toBe(0);
+  });
+
+  it('a check that sorts its ids in place tells nothing', async () => {
+    await using on = await bench('memory');
+    const present = new Set(['b', 'a']);
+    on.queue.defineSubject('trip', {
+      check: async (ids) => [...(ids as string[]).sort()].map((id) => (present.has(id) ? 'present' : 'absent')),
+      every: everyMs,
+    });
+    for (const id of ['c', 'b', 'a']) await add(on, id);
+    await sweeps(on, 3);
+    expect(await cancelled(on)).toBe(0);
+    expect(on.logs.some(({ message }) => message.startsWith('A check of subjects told nothing'))).toBe(true);
+  });
+
   it('does not mind few, and is as it is given', async () => {
     await using on = await bench('memory');
     on.queue.defineSubject('trip', { check: trips().check, every: everyMs });

@@ -66,6 +66,8 @@ export interface TypeDetails {
   readonly policy: string;
   readonly perInput: { readonly [K in 'subject' | 'deduplicationKey' | 'exclusiveKey']?: (input: never) => unknown };
   readonly checkSubject: boolean;
+  /** Of the library: it runs also where a codec keeps the input from this process. */
+  readonly ignoresInput?: true;
   readonly backoff: ((attempt: number, error: JobError) => unknown) | null;
   readonly run: Run | null;
 }

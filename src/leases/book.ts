@@ -15,6 +15,7 @@ const pageLimits = { usual: 50, most: 200 } as const;
 /** More than this is not looked at for a number that should be 0. */
 const countedMax = 10_000;
 const sampleMax = 10;
+const overdueMs = 15 * 60_000;
 const live: readonly State[] = ['pending', 'processing'];
 
 export interface Attention {
@@ -24,7 +25,7 @@ export interface Attention {
 }
 
 export interface LeaseBook extends Leases {
-  /** Those that could not be ended. Costs nothing where the tally shows that there is no lease. */
+  /** Those that could not be ended, and those that nobody has come to end. Costs nothing where the tally shows that there is no lease. */
   attention(tally: Tally): Promise<Attention>;
 }
 
@@ -85,7 +86,7 @@ export function bookOf(parts: LeaseParts): LeaseBook {
       let left = countedMax;
       if (types.length > 0)
         for await (const record of everyPage(store, { ...noFilter, types, states: live }, pageLimits.most)) {
-          if (needsAttention(record)) {
+          if (needsAttention(record) || isOverdue(record, system.now())) {
             count += 1;
             if (sample.length < sampleMax) sample.push(record.id);
           }
@@ -95,6 +96,11 @@ export function bookOf(parts: LeaseParts): LeaseBook {
       return { count, sample };
     },
   };
+}
+
+/** Nobody who knows its kind has come for it. */
+function isOverdue({ state, dueAt }: StoredJob, now: number): boolean {
+  return state === 'pending' && dueAt !== null && dueAt + overdueMs <= now;
 }
 
 const ended: readonly State[] = ['completed', 'failed', 'cancelled', 'expired'];

@@ -79,5 +79,15 @@ export function libraryType(
   backoff: (failures: number) => number,
   run: (context: { readonly job: { readonly id: string }; readonly signal: AbortSignal }) => Promise<Outcome | void>,
 ): TypeDetails {
-  return { name, schema: null, values: {}, policy: '', perInput: {}, checkSubject: false, backoff, run };
+  return {
+    name,
+    ignoresInput: true,
+    schema: null,
+    values: {},
+    policy: '',
+    perInput: {},
+    checkSubject: false,
+    backoff,
+    run,
+  };
 }

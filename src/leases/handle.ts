@@ -21,7 +21,10 @@ export interface Holding {
 
 export function handleOf(parts: LeaseParts, record: StoredJob, how?: Holding): Lease {
   const { id, key, ownedBy, subject } = record;
-  const holding = how ?? { renew: (ttlMs: number) => renew(parts, id, ttlMs, null), release: () => release(parts, id) };
+  const holding = how ?? {
+    renew: (ttlMs: number) => (ownedBy === null ? renew(parts, id, ttlMs, null) : Promise.reject(boundTo(ownedBy, id))),
+    release: () => release(parts, id),
+  };
   let state: LeaseState = leaseStateOf(record, parts.system.now());
   let expiresAt = new Date((record.state === 'pending' ? record.dueAt : null) ?? record.scheduledFor);
   const lease: Lease = {
@@ -59,6 +62,12 @@ export async function renew(parts: LeaseParts, id: string, ttlMs: number, under:
   const [record] = outcome === 'confirmed' ? await byIds(parts.store, [id]) : [];
   if (record?.dueAt != null) return new Date(record.dueAt);
   throw lostLease(id);
+}
+
+/** Renewed by anybody else it would outlive its attempt. */
+function boundTo(jobId: string, id: string): LastoutError {
+  const message = `Lease ${id} belongs to an attempt of job ${jobId}: it is extended by its heartbeats, and renewed by its handler alone.`;
+  return new LastoutError('INVALID_LEASE', message, { id, jobId });
 }
 
 export function lostLease(id: string): LastoutError {

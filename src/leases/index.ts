@@ -34,6 +34,8 @@ export interface Leasing {
 export function leasingOn(parts: LeaseParts, begin: (types: readonly TypeDetails[]) => void): Leasing {
   const known = new Map<string, ResourceSteps<unknown>>();
   const stopping = new AbortController();
+  /** Each is called off when the queue is closed. */
+  const taking = new Set<AbortController>();
 
   function know(resource: Resource<unknown>): void {
     const steps = stepsOf(resource);
@@ -73,7 +75,10 @@ export function leasingOn(parts: LeaseParts, begin: (types: readonly TypeDetails
     const subject = options.subject === undefined ? null : checkSubject(options.subject);
     know(resource);
     const { kind } = resource;
-    const { record } = await take(parts, { kind, steps, spec, ttlMs, subject, owner: null, signal: null });
+    const closing = new AbortController();
+    taking.add(closing);
+    const asked = { kind, steps, spec, ttlMs, subject, owner: null, signal: closing.signal };
+    const { record } = await take(parts, asked).finally(() => taking.delete(closing));
     return handleOf(parts, record);
   }
 
@@ -84,6 +89,9 @@ export function leasingOn(parts: LeaseParts, begin: (types: readonly TypeDetails
     knows: (type) => [...known.keys()].some((kind) => leaseType(kind) === type),
     end: (record) => endSoon(parts, record),
     know,
-    stop: () => stopping.abort(),
+    stop() {
+      stopping.abort();
+      for (const closing of taking) closing.abort(new LastoutError('CLOSED', 'The queue is closed.'));
+    },
   };
 }

@@ -1,6 +1,6 @@
 /**
  * Compares what there is with what is stored, now and then, for each kind by one process at a time. What bears a name of ours
- * and belongs to no lease is destroyed: it was made too late, or its record was lost. A lease whose thing has gone is closed.
+ * and belongs to no lease is destroyed: it was made too late, or its record was lost. A lease whose thing has gone is ended.
  * A look that fails, or an answer that cannot be read in full, changes nothing.
  */
 import { atOnce } from '../core/at-once.js';
@@ -16,7 +16,7 @@ import { leaseIdIn, type ResourceSteps } from '../core/resource.js';
 import { type NewJob, noFilter, type StoredJob } from '../core/store.js';
 import { describeThrown } from '../core/thrown.js';
 import { libraryType } from './ending.js';
-import { type LeaseParts, moveOne } from './parts.js';
+import { type LeaseParts, makeDue } from './parts.js';
 import { attemptsMax, destroyMs, listMs, within } from './taking.js';
 
 export const reconcileMs = 60_000;
@@ -24,8 +24,8 @@ export const reconcileMs = 60_000;
 const graceMs = 60_000;
 /** A lease is taken for gone when so many looks in a row have not shown its thing, and one more. */
 const looksMin = 3;
-/** Where more than this share of so many would be gone at once, the list is to blame. */
-const brake = { share: 0.5, atLeast: 10 } as const;
+/** Where more than one, and more than this share, would be gone at once, the list is to blame: their time ends them anyway. */
+const shareMax = 0.3;
 const destroysMax = 200;
 const destroysAtOnce = 4;
 
@@ -123,8 +123,8 @@ export function reconcilerOf(parts: LeaseParts, kind: string, steps: ResourceSte
     unseen = looks;
     const gone = [...looks].filter(([, times]) => times > looksMin).map(([id]) => id);
     if (gone.length === 0) return;
-    if (live >= brake.atLeast && gone.length > live * brake.share)
-      return logger.error('Most things on lease are not listed any more; nothing is closed', {
+    if (gone.length > 1 && gone.length > live * shareMax)
+      return logger.error('Many things on lease are not listed any more; nothing is closed', {
         kind,
         live,
         gone: gone.length,
@@ -142,9 +142,9 @@ export function reconcilerOf(parts: LeaseParts, kind: string, steps: ResourceSte
     return state === 'held' || state === 'needs_attention';
   }
 
+  /** By its name, like any other: should it be there after all, it does not stay behind. */
   async function close(id: string): Promise<void> {
-    const reason = 'What it stood for is gone: it is not listed any more';
-    if ((await moveOne(parts, id, { kind: 'cancel', reason, force: false })) !== 'cancelled') return;
+    await makeDue(parts, id);
     meters.add('leases_reconciled', 1, { kind, outcome: 'closed' });
     logger.warn('A lease was closed: what it stood for is gone', { kind, id });
   }

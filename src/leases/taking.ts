@@ -102,15 +102,20 @@ async function make(parts: LeaseParts, id: string, name: string, asked: Asked): 
     );
     return infoMemo(toStoredText(info ?? null, `What create of resource "${asked.kind}" returned`));
   } catch (error) {
-    if (await isThere(parts, steps, name)) throw uncertain(id, name, error);
+    if (await isThere(parts, steps, name, owner ? null : signal)) throw uncertain(id, name, error);
     throw error;
   }
 }
 
 /** Also where nobody can tell. */
-async function isThere(parts: LeaseParts, steps: ResourceSteps<unknown>, name: string): Promise<boolean> {
+async function isThere(
+  parts: LeaseParts,
+  steps: ResourceSteps<unknown>,
+  name: string,
+  signal: AbortSignal | null,
+): Promise<boolean> {
   try {
-    const listed = await within(parts, listMs, null, (signal) => steps.list(signal));
+    const listed = await within(parts, listMs, signal, (called) => steps.list(called));
     return listed.some((one) => one.name === name);
   } catch {
     return true;

@@ -47,7 +47,9 @@ export async function sweepOrphans(parts: SweepParts): Promise<SweptOrphans> {
   const known = memory.suspects;
   const absent = new Map(asked.absent.map((subject) => [subject, Math.min((known[subject] ?? 0) + 1, rule.confirm)]));
   const confirmed = [...absent].filter(([, times]) => times >= rule.confirm).map(([subject]) => subject);
-  const braked = subjects.size >= rule.brake.atLeast && confirmed.length > rule.brake.share * subjects.size;
+  // All that is absent is weighed, also what is not confirmed yet: of very many, only some are remembered from sweep to sweep.
+  const isMuch = subjects.size >= rule.brake.atLeast && absent.size > rule.brake.share * subjects.size;
+  const braked = isMuch && confirmed.length > 0;
   const done = braked ? noneDone : await condemnAll(parts, confirmed);
   // Not looked at in this sweep, which is a part of all: they wait for the next one.
   const isPart = cursor !== null || memory.cursor !== null;

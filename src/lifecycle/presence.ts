@@ -120,7 +120,7 @@ const never = new AbortController().signal;
 
 /** A check may throw before it returns a promise. */
 async function started({ check }: Rule, ids: readonly string[], signal: AbortSignal): Promise<unknown> {
-  return check(ids, signal);
+  return check(Object.freeze([...ids]), signal); // who sorts them in place would answer for others
 }
 
 function whenAborted(signal: AbortSignal): Promise<never> {

@@ -77,7 +77,7 @@ export class Run {
 
   /** Calls the handler. What it returns or throws is to be told to `endingOfValue` or `endingOfThrown`. */
   call(): unknown {
-    const lost = unreadableInput(this.stored.input);
+    const lost = this.parts.details.ignoresInput ? null : unreadableInput(this.stored.input);
     if (lost) throw lost;
     const { timeoutMs } = this.#policy;
     if (timeoutMs !== null) this.#startTimeLimit(timeoutMs);

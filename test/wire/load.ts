@@ -100,6 +100,8 @@ export async function breakWires(place: Place): Promise<void> {
     await pause(fleet.random.below(300));
     await part.proxy.inflict(kind);
     note(load, kind, await resumed(part, kind));
+    // A server notices a silent loss only after hours; hundreds of them would use up all its connections.
+    part.proxy.forget();
   };
   await Promise.all(
     parts.map(async (part, index) => {
@@ -108,7 +110,6 @@ export async function breakWires(place: Place): Promise<void> {
     }),
   );
   // Lost connections were replaced, not added to: this process has two stores open, and asks by one more connection.
-  for (const { proxy } of parts) proxy.forget();
   const most = place.connectionsPerProcess * (parts.length + 2) + 1;
   await until('the server has no more connections than before', async () => (await place.connections()) <= most);
   expect(await judged(load, new Set())).toEqual([]);
