@@ -147,8 +147,7 @@ export function readCleanup(asked: NonNullable<OpenOptions['cleanup']>, otherwis
     asked.cleanupIntervalMs ?? otherwise.cleanupIntervalMs,
     'cleanupIntervalMs',
     'INVALID_RETENTION',
+    { min: 1 },
   );
-  if (cleanupIntervalMs < 1)
-    throw new LastoutError('INVALID_RETENTION', 'cleanupIntervalMs is 0; give at least one millisecond.');
   return { maxStoredJobs, jobRetentionMs, cleanupIntervalMs, useCompletedTime };
 }

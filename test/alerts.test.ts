@@ -109,7 +109,7 @@ describe('alerts: an alert', () => {
     const worker = await queue.work([slow], { concurrency: 1 });
     await clock.advance('11m');
     const message = async () => (await queue.alerts()).find(({ rule }) => rule === 'oldJobs')?.message;
-    expect(await message()).toMatch(/backlog: 1 run, and more come than they get done/);
+    expect(await message()).toMatch(/backlog: 1 runs, and more come than get done/);
     await queue.pause('default');
     expect(await message()).toMatch(/stalled: the queue is paused/);
     leave.open();
@@ -268,6 +268,21 @@ describe('alerts: the options', () => {
   it.each(refused)('%s is refused', async (_what, alerts, code) => {
     const { message } = await expectCode(code as never, () => open('memory:', { alerts: alerts as never }));
     expect(message).not.toContain('secret');
+  });
+
+  it('a notifier of another name is told what there is, and not repeated: it may be an address', async () => {
+    const notify = ['https://hooks.example/secret'] as never;
+    const { message } = await expectCode('UNKNOWN_OPTION', () => open('memory:', { alerts: { notify } }));
+    expect(message).toMatch(/is a text that is not 'log'; give 'log', a function or \{ webhook/);
+  });
+
+  it('a threshold below a minute is told in seconds', async () => {
+    const clock = fakeClock();
+    const queue = await open('memory:', { clock, alerts: { rules: { noWorkers: false, oldJobs: { above: 1_000 } } } });
+    await queue.enqueue('job', null);
+    await clock.advance('2500ms');
+    expect((await queue.alerts())[0]!.message).toMatch(/^Jobs older than 1 second: .* has waited 2\.5 seconds;/);
+    await closeUnder(clock, queue);
   });
 
   it('a rule that is off finds nothing, and the threshold of a rule is in its words', async () => {

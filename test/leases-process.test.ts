@@ -83,6 +83,7 @@ describe.skipIf(!isLinux)('a process on lease', () => {
     await expectCode('UNKNOWN_OPTION', () =>
       queue.lease(resource, { command: 'sleep', shell: true } as never, { ttl: '5m' }),
     );
-    await expectCode('INVALID_DURATION', () => processResource({ grace: '1m' }));
+    const { message } = await expectCode('INVALID_DURATION', () => processResource({ grace: '30s' }));
+    expect(message).toBe(`grace is "30s"; give milliseconds or a text such as '500ms', '5s', from 0 to 20s.`);
   });
 });

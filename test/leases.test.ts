@@ -1,6 +1,6 @@
 // Leases: the record comes before the thing and goes after it; what is due is destroyed once, by whoever is first.
 import { describe, expect, it, vi } from 'vitest';
-import { defineJob, defineResource, type Lease, memoryStore, open } from '../src/index.js';
+import { defineJob, defineResource, LastoutError, type Lease, memoryStore, open } from '../src/index.js';
 import { fakeClock } from '../src/testing/index.js';
 import { found, hang, provider, stateOf } from './leases-support.js';
 import { closedAfterwards, closeUnder, eachStore, expectCode, gate, recordingLogger } from './support.js';
@@ -259,9 +259,17 @@ describe('a create', () => {
       };
       const error = await expectCode('LEASE_UNCERTAIN', () => queue.lease(rooms.resource, room, { ttl: '1h' }));
       expect(error.details).toMatchObject({ name: expect.stringMatching(/^lastout\.room\./) });
+      expect(error.message).toContain('it ends by itself');
       await clock.settle();
       expect(rooms.inventory.size).toBe(0);
       expect(rooms.count('create')).toBe(1);
+    });
+
+    it('whose driver is missing says so, and not that nobody knows', async () => {
+      const { queue } = await on.still();
+      const fail = () => Promise.reject(new LastoutError('DRIVER_MISSING', 'run "npm install it"'));
+      const resource = defineResource<null>('driven', { create: fail, destroy: fail, list: fail });
+      await expectCode('DRIVER_MISSING', () => queue.lease(resource, null, { ttl: '1h' }));
     });
 
     it('that hangs is called off in time, and what it makes later is destroyed at the deadline', async () => {
@@ -501,6 +509,8 @@ describe('what is refused', () => {
     await expectCode('TYPE_REQUIRED', () => queue.lease({ kind: 'room' }, room, { ttl: '1m' }));
     await expectCode('INVALID_TTL', () => queue.lease(resource, room, { ttl: 0 }));
     await expectCode('INVALID_TTL', () => queue.lease(resource, room, {} as never));
+    const none = await expectCode('INVALID_TTL', () => queue.lease(resource, room, undefined as never));
+    expect(none.message).toMatch(/^ttl is undefined; .*, from 1ms to 365d\.$/);
     await expectCode('UNKNOWN_OPTION', () => queue.lease(resource, room, { ttl: '1m', size: 1 } as never));
     await expectCode('INVALID_KEY', () => queue.lease(resource, room, { ttl: '1m', subject: 'x' }));
     await expectCode('INVALID_FILTER', () => queue.leases.find({ state: 'gone' as never }));

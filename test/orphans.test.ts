@@ -323,4 +323,13 @@ describe('what defineSubject refuses', () => {
     await using on = await bench('memory');
     await expectCode(code, () => on.queue.defineSubject(kind, rule as never));
   });
+
+  it('says which part of the brake is missing, and how short every may be', async () => {
+    await using on = await bench('memory');
+    const refusal = async (code: 'INVALID_LIMIT' | 'INVALID_DURATION', rule: object) =>
+      (await expectCode(code, () => on.queue.defineSubject('trip', { check, ...rule } as never))).message;
+    const noneAtLeast = await refusal('INVALID_LIMIT', { every: '1m', brake: { share: 0.5 } });
+    expect(noneAtLeast).toContain('brake has share 0.5 and atLeast undefined; give both');
+    expect(await refusal('INVALID_DURATION', { every: 'often' })).toContain('from 1s to 3650d');
+  });
 });

@@ -75,6 +75,16 @@ describe('sweepSubjects', () => {
     expect(await stateOf(on.queue, id)).toBe('pending');
   });
 
+  it('a word that is none of the three is a failure, is told once, and keeps; the other answers count', async () => {
+    await using on = await bench('memory');
+    const check = async (ids: readonly string[]) => ids.map((id) => (id === '3' ? 'absent' : 'yes')) as Presence[];
+    on.queue.defineSubject('trip', rule(check));
+    for (const trip of ['1', '2', '3']) await add(on, trip);
+    expect(await on.queue.sweepSubjects('trip')).toMatchObject({ checked: 3, confirmed: 1, cancelled: 1, failures: 1 });
+    const warnings = on.logs.filter(({ level }) => level === 'warn');
+    expect(warnings).toMatchObject([{ fields: { kind: 'trip', ids: 2, error: expect.stringContaining('"yes"') } }]);
+  });
+
   it('what failed is told until a sweep goes well, however often the cleanup goes well meanwhile', async () => {
     await using on = await bench('memory');
     let isAway = true;

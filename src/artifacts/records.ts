@@ -63,9 +63,7 @@ function checkContentType(contentType: unknown): string {
 }
 
 function checkTtl(ttl: unknown): number {
-  const ms = toMs(ttl, 'ttl', 'INVALID_TTL', yearMs);
-  if (ms < 1) throw new LastoutError('INVALID_TTL', `ttl is ${show(ttl)}; give at least one millisecond.`);
-  return ms;
+  return toMs(ttl, 'ttl', 'INVALID_TTL', { min: 1, max: yearMs });
 }
 
 export function artifactJob(id: string, asker: Asker, fields: ArtifactFields): NewJob {

@@ -9,16 +9,27 @@ const pattern = /^(\d+(?:\.\d+)?)(ms|s|m|h|d|w)$/;
 export const yearMs = 365 * unitMs.d;
 const longestMs = 10 * yearMs;
 
-/** Milliseconds of a duration; refuses what is not one, is negative, or is longer than `max` (10 years). */
-export function toMs(value: unknown, what: string, code: Code = 'INVALID_DURATION', max = longestMs): number {
+const examples = ['500ms', '5s', '30s', '5m', '2h', '7d'];
+
+/** Milliseconds of a duration; refuses what is not one, is shorter than `min` (0) or longer than `max` (10 years). */
+export function toMs(
+  value: unknown,
+  what: string,
+  code: Code = 'INVALID_DURATION',
+  { min = 0, max = longestMs }: { readonly min?: number; readonly max?: number } = {},
+): number {
   const ms = typeof value === 'string' ? parse(value) : value;
-  if (typeof ms !== 'number' || !Number.isFinite(ms) || ms < 0 || ms > max) {
-    throw new LastoutError(
-      code,
-      `${what} is ${show(value)}; give milliseconds or a text such as '500ms', '30s', '5m', '2h', '7d', between 0 and ${max / unitMs.d} days.`,
-    );
-  }
-  return Math.round(ms);
+  const isWithin = (n: number): boolean => n >= 0 && Math.round(n) >= min && n <= max;
+  if (typeof ms === 'number' && isWithin(ms)) return Math.round(ms);
+  const such = examples.filter((text) => isWithin(parse(text))).map((text) => `'${text}'`);
+  const advice = `give milliseconds or a text such as ${such.join(', ')}, from ${inUnits(min)} to ${inUnits(max)}`;
+  throw new LastoutError(code, `${what} is ${show(value)}; ${advice}.`);
+}
+
+/** In the largest unit that leaves no rest, up to days. */
+function inUnits(ms: number): string {
+  const unit = (['d', 'h', 'm', 's'] as const).find((one) => ms % unitMs[one] === 0) ?? 'ms';
+  return ms === 0 ? '0' : `${ms / unitMs[unit]}${unit}`;
 }
 
 function parse(text: string): number {

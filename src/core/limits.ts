@@ -48,9 +48,7 @@ function read(queue: string, options: QueueOptions): QueueLimits {
 
 function readRate(rate: NonNullable<QueueOptions['rate']>, what: string): QueueLimits['rate'] {
   refuseUnknown(rate ?? null, ['max', 'per'], `The fields of ${what}`);
-  const perMs = toMs(rate.per, `${what}.per`);
-  if (perMs < 1)
-    throw new LastoutError('INVALID_DURATION', `${what}.per is ${show(rate.per)}; give at least one millisecond.`);
+  const perMs = toMs(rate.per, `${what}.per`, 'INVALID_DURATION', { min: 1 });
   return { max: checkCount(rate.max, `${what}.max`), perMs };
 }
 

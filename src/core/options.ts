@@ -48,8 +48,9 @@ export function readOptions(
   if (options.priority !== undefined) values.priority = checkPriority(options.priority);
   const when = readWhen(options);
   if (when) values.when = when;
-  if (options.ttl !== undefined) values.ttlMs = checkTtl(options.ttl);
-  if (options.timeout !== undefined) values.timeoutMs = checkTimeout(options.timeout);
+  if (options.ttl !== undefined) values.ttlMs = toMs(options.ttl, 'ttl', 'INVALID_TTL', { min: 1, max: yearMs });
+  if (options.timeout !== undefined)
+    values.timeoutMs = toMs(options.timeout, 'timeout', 'INVALID_DURATION', { min: 1 });
   if (options.attempts !== undefined) values.attempts = checkAttempts(options.attempts);
   if (options.backoff !== undefined) values.backoff = readBackoff(options.backoff, functions);
   if (options.keep !== undefined) values.keep = checkKeep(options.keep);
@@ -97,18 +98,6 @@ function checkAttempts(attempts: unknown): number {
     );
   }
   return attempts as number;
-}
-
-function checkTtl(ttl: unknown): number {
-  const ms = toMs(ttl, 'ttl', 'INVALID_TTL', yearMs);
-  if (ms < 1) throw new LastoutError('INVALID_TTL', `ttl is ${show(ttl)}; give at least one millisecond.`);
-  return ms;
-}
-
-function checkTimeout(timeout: unknown): number {
-  const ms = toMs(timeout, 'timeout');
-  if (ms < 1) throw new LastoutError('INVALID_DURATION', `timeout is ${show(timeout)}; give at least one millisecond.`);
-  return ms;
 }
 
 function readBackoff(backoff: Backoff, functions: 'refused' | 'allowed'): StoredPolicy['backoff'] {

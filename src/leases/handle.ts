@@ -1,5 +1,5 @@
 /** A lease in the hands of a caller: what is known of it, and what may be done with it. */
-import { type Duration, show, toMs, yearMs } from '../core/duration.js';
+import { type Duration, toMs, yearMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import { infoOf, kindOf, leaseErrorOf, leaseStateOf } from '../core/lease-record.js';
 import { byIds } from '../core/pages.js';
@@ -8,9 +8,7 @@ import type { StoredJob, Under } from '../core/store.js';
 import { type LeaseParts, makeDue, moveOne, twice } from './parts.js';
 
 export function checkLeaseTtl(ttl: unknown): number {
-  const ms = toMs(ttl, 'ttl', 'INVALID_TTL', yearMs);
-  if (ms < 1) throw new LastoutError('INVALID_TTL', `ttl is ${show(ttl)}; give at least one millisecond.`);
-  return ms;
+  return toMs(ttl, 'ttl', 'INVALID_TTL', { min: 1, max: yearMs });
 }
 
 /** How this one is renewed and released; by default by its id alone. */

@@ -70,9 +70,10 @@ export function leasingOn(parts: LeaseParts, begin: (types: readonly TypeDetails
     options: { ttl: Duration; subject?: string },
   ): Promise<Lease> {
     const steps = stepsOf(resource);
-    refuseUnknown(options ?? null, ['ttl', 'subject'], 'The options of lease');
-    const ttlMs = checkLeaseTtl(options.ttl);
-    const subject = options.subject === undefined ? null : checkSubject(options.subject);
+    refuseUnknown(options, ['ttl', 'subject'], 'The options of lease');
+    const { ttl, subject: about } = (options as Partial<typeof options> | undefined) ?? {};
+    const ttlMs = checkLeaseTtl(ttl);
+    const subject = about === undefined ? null : checkSubject(about);
     know(resource);
     const { kind } = resource;
     const closing = new AbortController();

@@ -102,6 +102,8 @@ async function make(parts: LeaseParts, id: string, name: string, asked: Asked): 
     );
     return infoMemo(toStoredText(info ?? null, `What create of resource "${asked.kind}" returned`));
   } catch (error) {
+    // Without its driver it has made nothing, and `list` cannot tell either.
+    if ((error as { code?: unknown } | null)?.code === 'DRIVER_MISSING') throw error;
     if (await isThere(parts, steps, name, owner ? null : signal)) throw uncertain(id, name, error);
     throw error;
   }
@@ -123,7 +125,7 @@ async function isThere(
 }
 
 function uncertain(id: string, name: string, cause: unknown): LastoutError {
-  const message = `Whether "${name}" was made is not known: ${describeThrown(cause).message}. It is destroyed; take another lease.`;
+  const message = `Whether "${name}" was made is not known: ${describeThrown(cause).message}. If it was, it ends by itself: it is destroyed as soon as that succeeds. Take another lease.`;
   return new LastoutError('LEASE_UNCERTAIN', message, { id, name }, cause);
 }
 

@@ -27,7 +27,7 @@ export interface Rule {
 
 export interface Asked {
   readonly answers: readonly Presence[];
-  /** Why there is none; null: it answered. */
+  /** Why there is none, or not one for each; null: it answered. */
   readonly failure: string | null;
 }
 
@@ -57,20 +57,23 @@ export function presencesOn(system: System, logger: Logger): Presences {
       const answers: unknown = await Promise.race([started(rule, ids, asking.signal), whenAborted(asking.signal)]);
       if (!Array.isArray(answers) || answers.length !== ids.length)
         throw new Error(`It answered ${Array.isArray(answers) ? `${answers.length} of ${ids.length}` : show(answers)}`);
-      return { answers: answers.map(presenceIn), failure: null };
+      const wrong = answers.filter((answer) => !isPresence(answer));
+      const failure =
+        wrong.length === 0 ? null : `It answered ${show(wrong[0])}; give 'present', 'absent' or 'unknown' for each`;
+      if (failure !== null) warn(rule, wrong.length, failure);
+      return { answers: answers.map((answer) => (isPresence(answer) ? answer : 'unknown')), failure };
     } catch (error) {
       const failure = describeThrown(error).message;
-      if (!signal.aborted)
-        logger.warn('A check of subjects told nothing; they are kept', {
-          kind: rule.kind,
-          ids: ids.length,
-          error: failure,
-        });
+      if (!signal.aborted) warn(rule, ids.length, failure);
       return { answers: ids.map(() => 'unknown'), failure };
     } finally {
       callOff();
       signal.removeEventListener('abort', stop);
     }
+  }
+
+  function warn({ kind }: Rule, ids: number, error: string): void {
+    logger.warn('A check of subjects told nothing; they are kept', { kind, ids, error });
   }
 
   async function askWaiting(rule: Rule, asked: ReadonlyMap<string, ((answer: Presence) => void)[]>): Promise<void> {
@@ -131,8 +134,8 @@ function whenAborted(signal: AbortSignal): Promise<never> {
   });
 }
 
-function presenceIn(answer: unknown): Presence {
-  return answer === 'present' || answer === 'absent' ? answer : 'unknown';
+function isPresence(answer: unknown): answer is Presence {
+  return answer === 'present' || answer === 'absent' || answer === 'unknown';
 }
 
 const everyMinMs = 1_000;
@@ -145,9 +148,7 @@ function readRule(kind: string, rule: SubjectRule): Rule {
   const { check, confirm = 2, brake = { share: 0.3, atLeast: 20 } } = rule;
   if (typeof check !== 'function')
     throw new LastoutError('INVALID_INPUT', `${where}: check is ${show(check)}; give a function of ids.`);
-  const everyMs = toMs(rule.every, `${where}: every`);
-  if (everyMs < everyMinMs)
-    throw new LastoutError('INVALID_DURATION', `${where}: every is ${everyMs} ms; give at least a second.`);
+  const everyMs = toMs(rule.every, `${where}: every`, 'INVALID_DURATION', { min: everyMinMs });
   if (!Number.isInteger(confirm) || confirm < 1 || confirm > confirmMax)
     throw new LastoutError(
       'INVALID_LIMIT',
@@ -158,7 +159,7 @@ function readRule(kind: string, rule: SubjectRule): Rule {
   if (typeof share !== 'number' || !(share >= 0 && share <= 1) || !Number.isInteger(atLeast) || atLeast < 1)
     throw new LastoutError(
       'INVALID_LIMIT',
-      `${where}: brake is ${show(share)} of ${show(atLeast)}; give { share: 0 to 1, atLeast: a whole number from 1 }.`,
+      `${where}: brake has share ${show(share)} and atLeast ${show(atLeast)}; give both: share from 0 to 1, atLeast a whole number from 1.`,
     );
   return { kind, check: check.bind(rule), everyMs, confirm, brake: { share, atLeast } };
 }

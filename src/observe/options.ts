@@ -92,10 +92,8 @@ function readAlerts(alerts: AlertOptions | undefined): ObserveSettings['alerts']
   };
 }
 
-function readEvery(every: Duration | undefined): number {
-  const ms = every === undefined ? everyMs : toMs(every, 'alerts.every');
-  if (ms >= everyMinMs) return ms;
-  throw new LastoutError('INVALID_DURATION', `alerts.every is ${ms} ms; give at least ${everyMinMs} ms.`);
+function readEvery(every: Duration = everyMs): number {
+  return toMs(every, 'alerts.every', 'INVALID_DURATION', { min: everyMinMs });
 }
 
 function readRule(name: RuleName, asked: RuleOptions | false | undefined): Threshold | null {
@@ -123,13 +121,18 @@ function readNotify(notify: readonly Notify[] | undefined): readonly ReadNotify[
     throw new LastoutError('UNKNOWN_OPTION', `alerts.notify is ${show(notify)}; give a list of at most ${notifyMax}.`);
   return (notify as readonly Notify[]).map((one) => {
     if (one === 'log' || typeof one === 'function') return one;
+    if (one === null || typeof one !== 'object')
+      throw new LastoutError(
+        'UNKNOWN_OPTION',
+        `A notifier of alerts is ${typeof one === 'string' ? "a text that is not 'log'" : show(one)}; give 'log', a function or { webhook: 'https://…' }.`,
+      );
     refuseUnknown(one, ['webhook', 'headers', 'timeout'], 'A notifier of alerts');
     return readWebhook(one);
   });
 }
 
 /** The address is not repeated in a refusal: it is often a secret. */
-function readWebhook({ webhook, headers = {}, timeout }: WebhookOptions): Webhook {
+function readWebhook({ webhook, headers = {}, timeout = webhookMs }: WebhookOptions): Webhook {
   const url = typeof webhook === 'string' && URL.canParse(webhook) ? new URL(webhook) : null;
   if (!url || (url.protocol !== 'https:' && url.protocol !== 'http:') || url.username !== '' || url.password !== '')
     throw new LastoutError(
@@ -144,10 +147,7 @@ function readWebhook({ webhook, headers = {}, timeout }: WebhookOptions): Webhoo
       'headers of a notifier are no HTTP headers; give an object of names and texts.',
     );
   }
-  const timeoutMs = timeout === undefined ? webhookMs : toMs(timeout, 'timeout of a notifier');
-  if (timeoutMs >= 1 && timeoutMs <= webhookMaxMs) return { url: url.href, headers: { ...headers }, timeoutMs };
-  throw new LastoutError(
-    'INVALID_DURATION',
-    `timeout of a notifier is ${timeoutMs} ms; give 1 ms to ${webhookMaxMs} ms.`,
-  );
+  const between = { min: 1, max: webhookMaxMs };
+  const timeoutMs = toMs(timeout, 'timeout of a notifier', 'INVALID_DURATION', between);
+  return { url: url.href, headers: { ...headers }, timeoutMs };
 }

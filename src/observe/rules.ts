@@ -43,12 +43,12 @@ export const rules = {
     above: 10 * minute,
     clear: 5 * minute,
     pendingMs: 0,
-    look: ({ queues }, above) =>
+    look: ({ queues, workers }, above) =>
       ofUsers(queues, (queue) => ({
         value: queue.oldestDueAgeMs ?? 0,
         message:
-          `Jobs older than ${inMinutes(above)}: the oldest due job of queue "${queue.queue}" has waited ` +
-          `${inMinutes(queue.oldestDueAgeMs ?? 0)}; ${whyOld(queue)}.`,
+          `Jobs older than ${inWords(above)}: the oldest due job of queue "${queue.queue}" has waited ` +
+          `${inWords(queue.oldestDueAgeMs ?? 0)}; ${whyOld(queue, isServed(queue, workers))}.`,
       })),
     sample: (asks, { queue }, above) => asks.dueFor(queue!, above),
   },
@@ -62,8 +62,8 @@ export const rules = {
       const recent = passes.filter((pass) => at - pass.at.getTime() < 10 * minute);
       const ended = recent.reduce((sum, { removedBy }) => sum + (removedBy.orphan ?? 0), 0);
       const message =
-        `High orphaned job count: jobs of ${orphans.count} subjects wait that are gone, ` +
-        `and sweeps cancelled ${ended} such jobs in the last 10 minutes.`;
+        `High orphaned job count: jobs of ${counted(orphans.count, 'subject', 'subjects')} wait that are gone, ` +
+        `and sweeps cancelled ${counted(ended, 'such job', 'such jobs')} in the last 10 minutes.`;
       return ofAll(orphans.count + ended, message, orphans.sample);
     },
   },
@@ -87,7 +87,7 @@ export const rules = {
     pendingMs: 0,
     look: ({ at, quietSince, cleanupIntervalMs }) => {
       const forMs = at - quietSince;
-      const message = `No process has cleaned up for ${inMinutes(forMs)}; once every ${inMinutes(cleanupIntervalMs)} is usual.`;
+      const message = `No process has cleaned up for ${inWords(forMs)}; once every ${inWords(cleanupIntervalMs)} is usual.`;
       return ofAll(forMs / cleanupIntervalMs, message);
     },
   },
@@ -100,7 +100,7 @@ export const rules = {
     look: ({ leases }) =>
       ofAll(
         leases.count,
-        `${leases.count} leases need attention: their resource could not be destroyed. See leases.find, retry and force.`,
+        `${counted(leases.count, 'lease needs', 'leases need')} attention: what is leased could not be destroyed. See leases.find, retry and force.`,
         leases.sample,
       ),
   },
@@ -112,11 +112,11 @@ export const rules = {
     pendingMs: minute,
     look: ({ queues, workers }) =>
       ofUsers(queues, (queue) => {
-        const isServed = workers.some(({ card }) => card.queues === null || card.queues.includes(queue.queue));
         const due = queue.pending - queue.delayed;
+        const waiting = `${counted(due, 'job', 'jobs')} of queue "${queue.queue}" ${due === 1 ? 'is' : 'are'} due`;
         return {
-          value: isServed || queue.paused ? 0 : due,
-          message: `${due} jobs of queue "${queue.queue}" are due, and no living worker takes them.`,
+          value: isServed(queue, workers) || queue.paused ? 0 : due,
+          message: `${waiting}, and no living worker takes ${due === 1 ? 'it' : 'them'}.`,
         };
       }),
   },
@@ -130,7 +130,7 @@ export const rules = {
       queues.map((queue) => ({
         queue: queue.queue,
         value: queue.stalled,
-        message: `${queue.stalled} jobs of queue "${queue.queue}" are held by claims that lapsed, and nobody has given them back.`,
+        message: `Claims that lapsed hold ${counted(queue.stalled, 'job', 'jobs')} of queue "${queue.queue}", and nobody has given back what they hold.`,
         evidence: [],
       })),
     sample: (asks, { queue }) => asks.stalledIn(queue!),
@@ -144,7 +144,7 @@ export const rules = {
     look: ({ endings }) =>
       [...endings].map(([queue, { completed, failed, ids }]) => {
         const all = completed + failed;
-        const message = `${failed} of the last ${all} jobs of queue "${queue}" failed.`;
+        const message = `${failed} of the last ${counted(all, 'job', 'jobs')} of queue "${queue}" failed.`;
         return { queue, value: all < endingsMin ? 0 : failed / all, message, evidence: ids };
       }),
   },
@@ -157,7 +157,7 @@ export const rules = {
     look: ({ queues }) =>
       ofUsers(queues, ({ queue, full, pending }) => ({
         value: full ? pending : 0,
-        message: `Queue "${queue}" is full: it refuses jobs, ${pending} are pending.`,
+        message: `Queue "${queue}" is full: it refuses jobs, ${counted(pending, 'is', 'are')} pending.`,
       })),
   },
   retentionLag: {
@@ -167,7 +167,10 @@ export const rules = {
     clear: 0,
     pendingMs: minute,
     look: ({ overdue }) =>
-      ofAll(overdue, `${overdue} finished jobs are past their retention by more than one cleanup interval.`),
+      ofAll(
+        overdue,
+        `${counted(overdue, 'finished job is past its', 'finished jobs are past their')} retention by more than one cleanup interval.`,
+      ),
     sample: (asks) => asks.overdue(),
   },
   storeUnreachable: {
@@ -201,14 +204,25 @@ function ofAll(value: number, message: string, evidence: readonly string[] = [])
 }
 
 /** Nothing of it runs: it stands still. Something does: it is only slow. */
-function whyOld({ paused, blockedBy, processing, stalled }: QueueTally): string {
+function whyOld({ paused, blockedBy, processing, stalled }: QueueTally, served: boolean): string {
   if (paused) return 'stalled: the queue is paused';
-  if (processing > stalled) return `backlog: ${processing - stalled} run, and more come than they get done`;
+  if (processing > stalled)
+    return `backlog: ${counted(processing - stalled, 'runs', 'run')}, and more come than get done`;
   if (blockedBy !== null) return `stalled: its ${blockedBy} limit lets none start`;
-  return 'stalled: none of its jobs runs';
+  return served ? 'stalled: none of its jobs runs' : 'stalled: no living worker takes its jobs';
 }
 
-function inMinutes(ms: number): string {
-  const minutes = Math.round(ms / 6_000) / 10;
-  return `${minutes} ${minutes === 1 ? 'minute' : 'minutes'}`;
+function isServed({ queue }: QueueTally, workers: Sight['workers']): boolean {
+  return workers.some(({ card }) => card.queues === null || card.queues.includes(queue));
+}
+
+function inWords(ms: number): string {
+  if (ms < 1_000) return `${ms} ms`;
+  const [unit, unitMs] = ms < minute ? ['second', 1_000] : ['minute', minute];
+  const n = Math.floor((ms / unitMs) * 10) / 10;
+  return `${n} ${unit}${n === 1 ? '' : 's'}`;
+}
+
+function counted(n: number, one: string, many: string): string {
+  return `${n} ${n === 1 ? one : many}`;
 }

@@ -62,9 +62,7 @@ export function readWhen(when: ScheduleWhen, now: number): { rhythm: Rhythm; mis
   if (given.cron !== undefined) return { rhythm: readCron(given.cron, given.timeZone, now), missed };
   if (given.timeZone !== undefined)
     throw new LastoutError('INVALID_TIMEZONE', 'timeZone goes with cron; every is the same in all time zones.');
-  const everyMs = toMs(given.every, 'every');
-  if (everyMs < everyMinMs)
-    throw new LastoutError('INVALID_DURATION', `every is ${show(given.every)}; give at least one second.`);
+  const everyMs = toMs(given.every, 'every', 'INVALID_DURATION', { min: everyMinMs });
   return { rhythm: { everyMs }, missed };
 }
 

@@ -50,7 +50,7 @@ const label = (name: string): string => `lastout.${name}`;
 
 export function dockerEngine(options: EngineOptions = {}): Containers {
   refuseUnknown(options, ['docker', 'host', 'stopTimeout'], 'The options of dockerEngine');
-  const stopMs = toMs(options.stopTimeout ?? '10s', 'stopTimeout', 'INVALID_DURATION', stopMaxMs);
+  const stopMs = toMs(options.stopTimeout ?? '10s', 'stopTimeout', 'INVALID_DURATION', { max: stopMaxMs });
   const client = connect(options.docker, options.host);
 
   async function create(spec: ContainerSpec, { name, signal }: { name: string; signal?: AbortSignal }) {

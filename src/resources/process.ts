@@ -41,7 +41,7 @@ interface Marked {
 /** On Linux. A process that was started outlives this one; at the end of its lease it goes, with all that it started. */
 export function processResource(options: ProcessOptions = {}): Resource<ProcessSpec> {
   refuseUnknown(options, ['kind', 'grace'], 'The options of processResource');
-  const graceMs = toMs(options.grace ?? '5s', 'grace', 'INVALID_DURATION', graceMaxMs);
+  const graceMs = toMs(options.grace ?? '5s', 'grace', 'INVALID_DURATION', { max: graceMaxMs });
   const system = createSystem();
 
   /** Until none is left; false: some were, when the time was over. */

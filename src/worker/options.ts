@@ -37,16 +37,14 @@ const pollMinMs = 5;
 export function readOneShotOptions(options: OneShotOptions = {}): { settings: WorkerSettings; forMs: number | null } {
   refuseUnknown(options, [...names, 'for'], 'The options of runUntilIdle');
   const { for: atMost, ...rest } = options;
-  const forMs = atMost === undefined ? null : toMs(atMost, 'for');
-  if (forMs === 0) throw new LastoutError('INVALID_DURATION', 'for is 0; give at least one millisecond.');
+  const forMs = atMost === undefined ? null : toMs(atMost, 'for', 'INVALID_DURATION', { min: 1 });
   return { settings: readWorkOptions(rest), forMs };
 }
 
 export function readWorkOptions(options: WorkOptions = {}): WorkerSettings {
   refuseUnknown(options, names, 'The options of work');
-  const leaseMs = options.lease === undefined ? defaults.leaseMs : toMs(options.lease, 'lease', 'INVALID_LEASE');
-  if (leaseMs < leaseMinMs)
-    throw new LastoutError('INVALID_LEASE', `lease is ${leaseMs} ms; give at least ${leaseMinMs} ms.`);
+  const { lease = defaults.leaseMs } = options;
+  const leaseMs = toMs(lease, 'lease', 'INVALID_LEASE', { min: leaseMinMs });
   const heartbeatMs =
     options.heartbeat === undefined ? Math.floor(leaseMs / 3) : toMs(options.heartbeat, 'heartbeat', 'INVALID_LEASE');
   if (heartbeatMs < 1 || heartbeatMs >= leaseMs) {

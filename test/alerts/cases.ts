@@ -48,7 +48,7 @@ export const cases: { readonly [rule in RuleName]: Case } = {
       await clock.advance(1);
     },
     mend: (world) => runAll(world),
-    says: /^Jobs older than 10 minutes: the oldest due job of queue "default" has waited 10 minutes; stalled: none/,
+    says: /^Jobs older than 10 minutes: the oldest due job of queue "default" has waited 10 minutes; stalled: no living worker/,
     ids: true,
   },
   manyOrphans: {
@@ -107,14 +107,14 @@ export const cases: { readonly [rule in RuleName]: Case } = {
       await queue.leases.retry(items[0]!.id);
       await clock.advance('1s');
     },
-    says: /^1 leases need attention/,
+    says: /^1 lease needs attention/,
     ids: true,
   },
   noWorkers: {
     id: 'noWorkers:default',
     make: async ({ queue }) => void (await queue.enqueue(done, null)),
     mend: (world) => runAll(world),
-    says: /^1 jobs of queue "default" are due, and no living worker takes them/,
+    says: /^1 job of queue "default" is due, and no living worker takes it\./,
   },
   stalledClaims: {
     id: 'stalledClaims:default',
@@ -129,7 +129,7 @@ export const cases: { readonly [rule in RuleName]: Case } = {
       failing.tending = false;
       await clock.advance('10s');
     },
-    says: /^1 jobs of queue "default" are held by claims that lapsed/,
+    says: /^Claims that lapsed hold 1 job of queue "default"/,
     ids: true,
   },
   failureRate: {
@@ -150,7 +150,7 @@ export const cases: { readonly [rule in RuleName]: Case } = {
     options: { queues: { default: { maxPending: 1 } } },
     make: async ({ queue }) => void (await queue.enqueue(done, null)),
     mend: (world) => runAll(world),
-    says: /^Queue "default" is full: it refuses jobs, 1 are pending/,
+    says: /^Queue "default" is full: it refuses jobs, 1 is pending/,
   },
   retentionLag: {
     id: 'retentionLag',
@@ -162,7 +162,7 @@ export const cases: { readonly [rule in RuleName]: Case } = {
       await world.clock.advance('2m');
     },
     mend: async ({ queue }) => void (await queue.sweep()),
-    says: /^1 finished jobs are past their retention by more than one cleanup interval/,
+    says: /^1 finished job is past its retention by more than one cleanup interval/,
     ids: true,
   },
   storeUnreachable: {

@@ -13,8 +13,11 @@ import { missing, tour } from './tour.js';
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
 
 try {
+  const args = process.argv.slice(2);
+  const unknown = args.find((arg) => arg !== '--serve');
+  if (unknown !== undefined) throw new Error(`There is no argument ${unknown}: give --serve, or none for the tour`);
   const config = readConfig(process.env);
-  if (process.argv.includes('--serve')) await serve(config);
+  if (args.includes('--serve')) await serve(config);
   else await show(config);
 } catch (error) {
   process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);

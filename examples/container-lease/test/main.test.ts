@@ -4,12 +4,15 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { engine, engineHost, isEngineThere } from '../../../test/docker.js';
 
-function start(env: NodeJS.ProcessEnv): Promise<{ code: number; stdout: string; stderr: string }> {
+function start(
+  env: NodeJS.ProcessEnv,
+  args: readonly string[] = [],
+): Promise<{ code: number; stdout: string; stderr: string }> {
   const cwd = join(import.meta.dirname, '..');
   return new Promise((resolve) => {
     const child = execFile(
       process.execPath,
-      ['--import', 'tsx', 'src/main.ts'],
+      ['--import', 'tsx', 'src/main.ts', ...args],
       { cwd, env: { ...process.env, ...env } },
       (_error, stdout, stderr) => resolve({ code: child.exitCode ?? 1, stdout, stderr }),
     );
@@ -27,6 +30,13 @@ test('a variable that is no number stops it and is named', async () => {
   expect(await start({ CLEANUP_INTERVAL_MINUTES: 'soon' })).toMatchObject({
     code: 1,
     stderr: 'CLEANUP_INTERVAL_MINUTES must be a valid number\n',
+  });
+});
+
+test('an argument that there is not stops it, and what there is is named', async () => {
+  expect(await start({}, ['--srve'])).toMatchObject({
+    ...{ code: 1, stdout: '' },
+    stderr: 'There is no argument --srve: give --serve, or none for the tour\n',
   });
 });
 
