@@ -107,11 +107,25 @@ function readTypes(types: OpenOptions['types']): TypeBook {
 const levels = ['debug', 'info', 'warn', 'error'] as const;
 const silent: Logger = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 
+/** What a logger throws must not break what it is told of. */
+function harmless(logger: Logger): Logger {
+  const tell =
+    (level: keyof Logger): Logger['info'] =>
+    (message, fields) => {
+      try {
+        logger[level](message, fields);
+      } catch {
+        // There is nobody left to tell.
+      }
+    };
+  return { debug: tell('debug'), info: tell('info'), warn: tell('warn'), error: tell('error') };
+}
+
 /** Found out now, or the first call that has something to say would fail for it. */
 function readLogger(logger: Partial<Logger> | null | undefined): Logger {
   if (logger === undefined) return silent;
   const missing = levels.filter((level) => typeof logger?.[level] !== 'function');
-  if (missing.length === 0) return logger as Logger;
+  if (missing.length === 0) return harmless(logger as Logger);
   throw new LastoutError(
     'UNKNOWN_OPTION',
     `logger has no function ${missing.join(', ')}; give an object with debug, info, warn and error, such as console.`,

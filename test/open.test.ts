@@ -7,6 +7,17 @@ import { describe, expect, it } from 'vitest';
 import { type Code, defineJob, handle, memoryStore, open } from '../src/index.js';
 import { closedAfterwards, eachStore, expectCode, temporaryFolder } from './support.js';
 
+it('a logger that throws breaks nothing that it is told of', async () => {
+  const refuse = (): never => {
+    throw new Error('The disk of the logs is full');
+  };
+  const logger = { debug: refuse, info: refuse, warn: refuse, error: refuse };
+  const queue = closedAfterwards(await open('memory:', { logger }));
+  await queue.enqueue('mail', 1, { deduplication: 'skip' });
+  expect((await queue.enqueue('mail', 2, { deduplication: 'skip' })).outcome).toBe('skipped');
+  expect((await queue.sweep()).failures).toBe(0);
+});
+
 describe('open: which store', () => {
   it('memory: keeps jobs in this process', async () => {
     const queue = closedAfterwards(await open('memory:'));
