@@ -182,8 +182,15 @@ export const mutants = [
   {
     name: 'the brake counts nothing',
     file: 'src/lifecycle/orphan-sweep.ts',
-    from: 'confirmed.length > rule.brake.share * subjects.size',
-    to: 'confirmed.length > subjects.size',
+    from: 'absent.size > rule.brake.share * subjects.size',
+    to: 'absent.size > subjects.size',
+    tests: ['test/orphans.test.ts'],
+  },
+  {
+    name: 'the brake weighs only what is confirmed',
+    file: 'src/lifecycle/orphan-sweep.ts',
+    from: 'absent.size > rule.brake.share',
+    to: 'confirmed.length > rule.brake.share',
     tests: ['test/orphans.test.ts'],
   },
   {
