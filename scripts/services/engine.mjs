@@ -1,37 +1,24 @@
 // A private Docker Engine: where its programs come from, and how one is started so that nothing of it can stay behind.
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { basename, delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { privateFolder, withinReach } from './folders.mjs';
 import { whenGone } from './guard.mjs';
 import { libraryFolders, unpacked } from './packages.mjs';
+import { installed, versionOf } from './program.mjs';
 import { expectVersion, server } from './server.mjs';
 
 const execute = promisify(execFile);
 const program = 'dockerd';
+const versionPattern = /version ([^\s,]+)/;
 /** Of an engine that runs on this machine anyway, unless DOCKER_HOST says another. */
 export const usualHost = 'unix:///var/run/docker.sock';
 
 /** @typedef {import('./folders.mjs').Programs} Programs */
 
-/** @param {string} path @param {string} [libraries] */
-async function versionOf(path, libraries) {
-  const env = { ...process.env, ...(libraries && { LD_LIBRARY_PATH: libraries }) };
-  const { stdout } = await execute(path, ['--version'], { env }).catch(() => ({ stdout: '' }));
-  return /version ([^\s,]+)/.exec(stdout)?.[1] ?? '';
-}
-
 /** Installed on this machine. @returns {Promise<Programs | null>} */
-export async function installedEngine() {
-  for (const folder of [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/usr/local/bin']) {
-    const path = join(folder, program);
-    if (!existsSync(path)) continue;
-    const version = await versionOf(path);
-    if (version) return { home: folder, bin: '', libs: [], version, how: `of this machine (${path})` };
-  }
-  return null;
-}
+export const installedEngine = () => installed(program, versionPattern);
 
 /** Unpacked from the distribution's packages. @param {string} cache @returns {Promise<Programs>} */
 export async function unpackedEngine(cache) {
@@ -43,8 +30,14 @@ export async function unpackedEngine(cache) {
   });
   const libs = libraryFolders(home);
   const bin = join('usr', 'sbin');
-  const version = await versionOf(join(home, bin, program), libs.map((one) => join(home, one)).join(':'));
-  return { home, bin, libs, version, how: 'unpacked from packages' };
+  const libraries = libs.map((one) => join(home, one)).join(':');
+  return {
+    home,
+    bin,
+    libs,
+    version: await versionOf(join(home, bin, program), versionPattern, libraries),
+    how: 'unpacked from packages',
+  };
 }
 
 /** Why this process cannot have an engine of its own, or null. */

@@ -1,35 +1,19 @@
 // A private PgBouncer in transaction mode before a PostgreSQL: where its program comes from, and how it is started.
-import { execFile } from 'node:child_process';
-import { chownSync, existsSync, writeFileSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
-import { promisify } from 'node:util';
+import { chownSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { lesserUser, privateFolder, withinReach } from './folders.mjs';
 import { distribution, libraryFolders, unpacked } from './packages.mjs';
 import { ask } from './postgres.mjs';
+import { installed, versionOf } from './program.mjs';
 import { freePort, server } from './server.mjs';
 
-const execute = promisify(execFile);
 const program = 'pgbouncer';
+const versionPattern = /PgBouncer (\d+\.\d+(\.\d+)?)/;
 
 /** @typedef {import('./folders.mjs').Programs} Programs */
 
-/** @param {string} path @param {string} [libraries] */
-async function versionOf(path, libraries) {
-  const env = { ...process.env, ...(libraries && { LD_LIBRARY_PATH: libraries }) };
-  const { stdout } = await execute(path, ['--version'], { env }).catch(() => ({ stdout: '' }));
-  return /PgBouncer (\d+\.\d+(\.\d+)?)/.exec(stdout)?.[1] ?? '';
-}
-
 /** Installed on this machine. @returns {Promise<Programs | null>} */
-export async function installedPgbouncer() {
-  for (const folder of [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/usr/local/bin']) {
-    const path = join(folder, program);
-    if (!existsSync(path)) continue;
-    const version = await versionOf(path);
-    if (version) return { home: folder, bin: '', libs: [], version, how: `of this machine (${path})` };
-  }
-  return null;
-}
+export const installedPgbouncer = () => installed(program, versionPattern);
 
 /** Unpacked from the distribution's packages. @param {string} cache @returns {Promise<Programs>} */
 export async function unpackedPgbouncer(cache) {
@@ -37,8 +21,14 @@ export async function unpackedPgbouncer(cache) {
   const home = await unpacked(cache, program, { find: (has) => has(/^pgbouncer$/) });
   const libs = libraryFolders(home);
   const bin = join('usr', 'sbin');
-  const version = await versionOf(join(home, bin, program), libs.map((one) => join(home, one)).join(':'));
-  return { home, bin, libs, version, how: 'unpacked from packages' };
+  const libraries = libs.map((one) => join(home, one)).join(':');
+  return {
+    home,
+    bin,
+    libs,
+    version: await versionOf(join(home, bin, program), versionPattern, libraries),
+    how: 'unpacked from packages',
+  };
 }
 
 /**

@@ -1,24 +1,16 @@
 // Private Redis servers (or Valkey, which speaks the same): where their programs come from, and how one is started.
-import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { promisify } from 'node:util';
 import { privateFolder, withinReach } from './folders.mjs';
 import { distribution, libraryFolders, unpacked } from './packages.mjs';
+import { versionOf } from './program.mjs';
 import { expectVersion, freePort, server } from './server.mjs';
 
-const execute = promisify(execFile);
 const oldestRedis = 7;
+const versionPattern = /v=(\d+\.\d+\.\d+)/;
 
 /** @typedef {import('./folders.mjs').Programs & { program: string }} RedisPrograms */
-
-/** @param {string} path @param {string} [libraries] */
-async function versionOf(path, libraries) {
-  const env = { ...process.env, ...(libraries && { LD_LIBRARY_PATH: libraries }) };
-  const { stdout } = await execute(path, ['--version'], { env }).catch(() => ({ stdout: '' }));
-  return /v=(\d+\.\d+\.\d+)/.exec(stdout)?.[1] ?? '';
-}
 
 /** As the server itself says it (`ask`). @param {string} program @param {string} version */
 function nameOf(program, version) {
@@ -31,7 +23,7 @@ export async function installedRedis() {
     for (const folder of [...(process.env.PATH ?? '').split(delimiter), '/usr/bin', '/usr/local/bin']) {
       const path = join(folder, program);
       if (!existsSync(path)) continue;
-      const version = await versionOf(path);
+      const version = await versionOf(path, versionPattern);
       if (Number.parseInt(version, 10) >= oldestRedis)
         return {
           home: folder,
@@ -64,7 +56,11 @@ export async function unpackedRedis(cache, name = 'redis', suite) {
   const libs = libraryFolders(home);
   const bin = join('usr', 'bin');
   const program = `${name}-server`;
-  const version = await versionOf(join(home, bin, program), libs.map((one) => join(home, one)).join(':'));
+  const version = await versionOf(
+    join(home, bin, program),
+    versionPattern,
+    libs.map((one) => join(home, one)).join(':'),
+  );
   return { home, bin, libs, program, version: nameOf(program, version), how: 'unpacked from packages' };
 }
 

@@ -36,6 +36,15 @@ export function needsAttention(record: StoredJob): boolean {
   return record.completedAt === null && record.error !== null && failuresOf(record) >= quickTries;
 }
 
+/** Nobody who knows its kind has come to end it. */
+const leftAloneMs = 15 * 60_000;
+
+/** It should have ended, and has not. */
+export function isLeftBehind(record: StoredJob, now: number): boolean {
+  const { state, dueAt } = record;
+  return needsAttention(record) || (state === 'pending' && dueAt !== null && dueAt + leftAloneMs <= now);
+}
+
 export function leaseStateOf(record: StoredJob, now: number): LeaseState {
   if (record.completedAt !== null) return 'ended';
   if (needsAttention(record)) return 'needs_attention';

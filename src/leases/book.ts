@@ -2,7 +2,7 @@
 import { show } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import type { Page, State } from '../core/job.js';
-import { isLease, isLeaseType, leaseStateOf, needsAttention } from '../core/lease-record.js';
+import { isLease, isLeaseType, isLeftBehind, leaseStateOf } from '../core/lease-record.js';
 import { checkId, checkSubject, systemQueue } from '../core/names.js';
 import { byIds, everyPage } from '../core/pages.js';
 import { type Lease, type Leases, leaseStates } from '../core/resource.js';
@@ -15,7 +15,6 @@ const pageLimits = { usual: 50, most: 200 } as const;
 /** More than this is not looked at for a number that should be 0. */
 const countedMax = 10_000;
 const sampleMax = 10;
-const overdueMs = 15 * 60_000;
 const live: readonly State[] = ['pending', 'processing'];
 
 export interface Attention {
@@ -86,7 +85,7 @@ export function bookOf(parts: LeaseParts): LeaseBook {
       let left = countedMax;
       if (types.length > 0)
         for await (const record of everyPage(store, { ...noFilter, types, states: live }, pageLimits.most)) {
-          if (needsAttention(record) || isOverdue(record, system.now())) {
+          if (isLeftBehind(record, system.now())) {
             count += 1;
             if (sample.length < sampleMax) sample.push(record.id);
           }
@@ -96,11 +95,6 @@ export function bookOf(parts: LeaseParts): LeaseBook {
       return { count, sample };
     },
   };
-}
-
-/** Nobody who knows its kind has come for it. */
-function isOverdue({ state, dueAt }: StoredJob, now: number): boolean {
-  return state === 'pending' && dueAt !== null && dueAt + overdueMs <= now;
 }
 
 const ended: readonly State[] = ['completed', 'failed', 'cancelled', 'expired'];

@@ -1,6 +1,6 @@
 /** The books: for each kind of thing, what was created has been released, or lives, or needs attention. */
 import { finishedStates } from '../core/job.js';
-import { isLease, isLeaseType, needsAttention } from '../core/lease-record.js';
+import { isLease, isLeaseType, isLeftBehind } from '../core/lease-record.js';
 import { systemQueue } from '../core/names.js';
 import { isGoing, isHeld } from '../core/owned.js';
 import { everyPage } from '../core/pages.js';
@@ -84,16 +84,15 @@ function gathered(kinds: ReadonlyMap<string, Sums>): Map<string, Sums> {
 
 /** Things that should have gone, and the finished jobs that they keep: their kinds and ids. */
 async function* stuck(store: Store, now: number, { cleanupIntervalMs }: CleanupPolicy) {
-  const isOverdue = ({ dueAt }: StoredJob): boolean => dueAt! < now - cleanupIntervalMs;
   const isLate = (record: StoredJob): boolean =>
     record.ownedBy !== null &&
     !isHeld(record, now) &&
-    ((isGoing(record) && record.cancelReason !== null) || isOverdue(record));
+    ((isGoing(record) && record.cancelReason !== null) || record.dueAt! < now - cleanupIntervalMs);
   const filter = { ...noFilter, queues: [systemQueue], states: ['pending' as const, 'processing' as const] };
   const late: StoredJob[] = [];
   for await (const record of everyPage(store, filter, thingsLimit)) {
     if (isLease(record)) {
-      if (needsAttention(record) || isOverdue(record)) yield [record.type, record.id] as const;
+      if (isLeftBehind(record, now)) yield [record.type, record.id] as const;
     } else if (record.state === 'pending' && isLate(record)) late.push(record);
   }
   const owners = await ownersOf(store, late);
