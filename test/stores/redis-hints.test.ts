@@ -16,7 +16,6 @@ async function hearing(store: Store): Promise<Hint[]> {
 }
 const kindsOf = (hints: readonly Hint[]): string[] => hints.map(({ kind }) => kind);
 
-// A server has one set of channels for all its databases: who counts hints takes a namespace that no other test has.
 describeOn('redis', 'hints on Redis', () => {
   it('reach another process: what is ready, what comes later, a pause', async () => {
     const url = await emptyRedis();
@@ -33,9 +32,9 @@ describeOn('redis', 'hints on Redis', () => {
   it('are given once in the process that causes them, to every queue that shares its store', async () => {
     const url = await emptyRedis();
     const factory = redisStore({ url });
-    const context = { system, namespace: 'given', maxStoredJobs: Number.POSITIVE_INFINITY };
+    const context = { system, namespace: 'lastout', maxStoredJobs: Number.POSITIVE_INFINITY };
     const [one, two] = [await factory.open(context), await factory.open(context)];
-    const other = await openStore({ url }, { namespace: 'given' });
+    const other = await openStore({ url });
     const [mine, others] = [await hearing(one), await hearing(other)];
     const shared: Hint[] = [];
     two.subscribe((hint) => shared.push(hint));
@@ -48,6 +47,23 @@ describeOn('redis', 'hints on Redis', () => {
     expect([pausesIn(mine), pausesIn(shared)]).toEqual([2, 2]);
     await one.close();
     await two.close();
+  });
+
+  // A server has one set of channels for all its databases.
+  it('stay within their database, also where the same namespace is in another one', async () => {
+    const server = await privateRedis();
+    const [here, there] = [`${server.url}/0`, `${server.url}/1`];
+    const [one, same, other] = [
+      await openStore({ url: here }),
+      await openStore({ url: here }),
+      await openStore({ url: there }),
+    ];
+    const [heard, elsewhere] = [await hearing(same), await hearing(other)];
+    await one.insert([newJob()], { atomic: false });
+    await eventually('its own', () => kindsOf(heard).includes('ready'));
+    await plainClient(server.url).publish('{lastout}:hints', '1/someone p'); // whatever came before has arrived with it
+    await eventually('its own', () => kindsOf(elsewhere).includes('pause'));
+    expect(kindsOf(elsewhere)).toEqual(['pause']);
   });
 
   it('stay within their namespace', async () => {
@@ -76,11 +92,12 @@ describeOn('redis', 'hints on Redis', () => {
 
   it('that cannot be read are passed over', async () => {
     const url = await emptyRedis();
-    const store = await openStore({ url }, { namespace: 'unread' });
+    const store = await openStore({ url });
     const heard = await hearing(store);
     const asking = plainClient(url);
+    const database = new URL(url).pathname.slice(1);
     for (const payload of ['', ' ', 'nonsense', 'someone x:1 l:soon', 'someone r:mail']) {
-      await asking.publish('{unread}:hints', payload);
+      await asking.publish('{lastout}:hints', payload === '' ? '' : `${database}/${payload}`);
     }
     await eventually('the last', () => heard.length > 0);
     expect(heard).toEqual([{ kind: 'ready', types: new Set(['mail']) }]);

@@ -57,7 +57,7 @@ async function close(jobs: InMemoryJobQueue, clock: FakeClock): Promise<void> {
   await closing;
 }
 
-export function recordingLogger(): { logger: Logger; lines: LogLine[] } {
+function recordingLogger(): { logger: Logger; lines: LogLine[] } {
   const lines: LogLine[] = [];
   const at = (level: LogLine['level']) => (message: string) => void lines.push({ level, message });
   return { logger: { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }, lines };

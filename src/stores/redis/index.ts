@@ -5,7 +5,7 @@ import { admit, inspect, markScript, placeMark } from './check.js';
 import { type Connection, createConnection } from './connection.js';
 import { LastoutError } from '../../core/errors.js';
 import { createHearing, type Hearing } from './hear.js';
-import { createMeeting, type Meeting } from '../../core/meeting.js';
+import { createMeeting, type Ear, type Meeting } from '../../core/meeting.js';
 import { scripts } from './scripts.js';
 import { type RedisSource, readSource, type Source } from './source.js';
 import { redisVerbs } from './store.js';
@@ -92,10 +92,22 @@ async function connect(source: Source, system: StoreContext['system']): Promise<
   }
 }
 
+/** What the same namespace of another database says is not for this one. */
+function within({ database }: Source, hearing: Hearing): Ear {
+  const here = `${database}/`;
+  return {
+    listen: (channel, hear) =>
+      hearing.listen(channel, (payload) => {
+        if (payload === null || payload.startsWith(here)) hear(payload);
+      }),
+  };
+}
+
 async function openNamespace(shared: Shared, context: StoreContext, release: () => Promise<void>): Promise<Store> {
   const { source, connection, hearing, meetings } = shared;
   const root = `${source.keyPrefix}{${context.namespace}}:`;
-  const meeting = meetings.get(root) ?? createMeeting(hearing, `${root}hints`, context.system.id());
+  const sender = `${source.database}/${context.system.id()}`;
+  const meeting = meetings.get(root) ?? createMeeting(within(source, hearing), `${root}hints`, sender);
   meetings.set(root, meeting);
   let closed = false;
   const reach = createCall(connection, root);

@@ -7,7 +7,7 @@ export interface RedisParts {
   readonly call: Call;
   readonly context: StoreContext;
   readonly mark: Mark;
-  /** Random, without spaces: who publishes a hint. */
+  /** The database and something random, without spaces: who publishes a hint. */
   readonly sender: string;
   /** Tells the listeners of this process; the others hear what the script publishes. */
   give(hints: readonly Hint[]): void;

@@ -24,6 +24,8 @@ export interface Source {
   readonly where: string;
   /** Stands before every key, as it does in the client that was given. */
   readonly keyPrefix: string;
+  /** Its number: a server has databases, but one set of channels for all of them. */
+  readonly database: number;
   /** A cluster listens with the client that also sends. */
   readonly isCluster: boolean;
   /** A client of ours, not connected yet. */
@@ -72,11 +74,12 @@ function decoded(text: string, shown: string): string {
 function byOptions(options: RedisOptions, name: string): Source {
   if (options === null || typeof options !== 'object')
     throw invalid(`{ ${name} } of redisStore is ${show(options)}; give options of ioredis.`);
-  const { host = 'localhost', port = 6379, path, sentinels } = options;
+  const { host = 'localhost', port = 6379, path, sentinels, db = 0 } = options;
   const address = path ?? (sentinels ? `the Sentinels of ${show(options.name ?? '')}` : `${host}:${port}`);
   return {
     where: `Redis at ${address}`,
     keyPrefix: prefixOf(options),
+    database: db,
     isCluster: false,
     async create(retryMs) {
       const { Redis } = await loadDriver();
@@ -99,6 +102,7 @@ function byClient(client: GivenClient): Source {
   return {
     where: isCluster ? 'The Redis cluster of the given client' : 'Redis of the given client',
     keyPrefix: prefixOf(options),
+    database: (options as RedisOptions).db ?? 0,
     isCluster: isCluster === true,
     async create(retryMs) {
       if (!isCluster) return copy(settings(retryMs));
