@@ -1,5 +1,6 @@
 // The reconciler: what is ours and unknown goes, what is known and gone is closed, and a list that fails changes nothing.
 import { describe, expect, it } from 'vitest';
+import { processesOn } from './engines.js';
 import { found, provider, stateOf } from './leases-support.js';
 import { eachStore, recordingLogger } from './support.js';
 
@@ -121,6 +122,18 @@ describe('the reconciler', () => {
       await first.clock.advance('61s');
       await second.clock.advance('61s');
       expect(rooms.count('list') + more.count('list')).toBe(1);
+    });
+
+    it('comes back with the next process when somebody has cancelled it', async () => {
+      const process = processesOn(on.engine);
+      const first = await on.still({}, process());
+      const rooms = provider('room', () => first.clock.now());
+      await first.queue.lease(rooms.resource, room, { ttl: '1d' });
+      await first.clock.settle();
+      expect((await first.queue.cancel({ queue: 'lastout' })).items).toMatchObject([{ outcome: 'cancelled' }]);
+      const second = await on.still({ resources: [rooms.resource] }, process());
+      await second.clock.advance('2m');
+      expect(rooms.count('list')).toBeGreaterThan(0);
     });
   });
 });

@@ -5,6 +5,7 @@ import { LastoutError } from '../core/errors.js';
 import { leaseType } from '../core/lease-record.js';
 import { checkSubject } from '../core/names.js';
 import type { BoundLeasesOf } from '../core/owned.js';
+import { storeRecurring } from '../core/recurring.js';
 import { type Lease, type Resource, type ResourceSteps, stepsOf } from '../core/resource.js';
 import type { StoredJob } from '../core/store.js';
 import { pause } from '../core/system.js';
@@ -14,7 +15,7 @@ import { boundLeases } from './bound.js';
 import { endingType, endSoon } from './ending.js';
 import { checkLeaseTtl, handleOf } from './handle.js';
 import type { LeaseParts } from './parts.js';
-import { reconcileJob, reconcileMs, reconcilerOf } from './reconcile.js';
+import { reconcileMs, reconcilerOf, reconciling } from './reconcile.js';
 import { take } from './taking.js';
 
 export interface Leasing {
@@ -56,7 +57,7 @@ export function leasingOn(parts: LeaseParts, begin: (types: readonly TypeDetails
   async function announce(kind: string): Promise<void> {
     while (!stopping.signal.aborted) {
       try {
-        await parts.store.insert([reconcileJob(kind)], { atomic: false });
+        await storeRecurring(parts.store, parts.system.id(), reconciling(kind));
         return;
       } catch {
         await pause(parts.system, reconcileMs, stopping.signal);

@@ -6,14 +6,11 @@
 import { atOnce } from '../core/at-once.js';
 import type { TypeDetails } from '../core/definition.js';
 import { isLease, leaseStateOf, leaseType } from '../core/lease-record.js';
-import { systemQueue } from '../core/names.js';
-import { policyText } from '../core/options.js';
 import { type Outcome, snooze } from '../core/outcome.js';
 import { byIds, everyPage } from '../core/pages.js';
-import { checkKeep } from '../core/policy.js';
-import { printOf } from '../core/print.js';
+import type { Recurring } from '../core/recurring.js';
 import { leaseIdIn, type ResourceSteps } from '../core/resource.js';
-import { type NewJob, noFilter, type StoredJob } from '../core/store.js';
+import { noFilter, type StoredJob } from '../core/store.js';
 import { describeThrown } from '../core/thrown.js';
 import { libraryType } from './ending.js';
 import { type LeaseParts, makeDue } from './parts.js';
@@ -31,30 +28,9 @@ const destroysAtOnce = 4;
 
 const typeOf = (kind: string): string => `lastout.reconcile.${kind}`;
 
-/** There is one record for each kind, which is due every minute for ever. */
-export function reconcileJob(kind: string): NewJob {
-  const type = typeOf(kind);
-  return {
-    id: type,
-    idGiven: true,
-    print: printOf(type, type, 'null'),
-    type,
-    queue: systemQueue,
-    priority: 0,
-    when: { inMs: reconcileMs },
-    ttlMs: null,
-    maxAttempts: attemptsMax,
-    subject: null,
-    key: kind,
-    exclusiveKey: null,
-    deduplication: 'none',
-    source: null,
-    metadata: null,
-    policy: policyText({ backoff: null, keep: checkKeep(0) }),
-    input: 'null',
-    ownedBy: null,
-    under: null,
-  };
+/** There is one for each kind, for ever. */
+export function reconciling(kind: string): Recurring {
+  return { type: typeOf(kind), key: kind, everyMs: reconcileMs, maxAttempts: attemptsMax };
 }
 
 /** Names of ours by the id of their lease. */

@@ -8,10 +8,9 @@ import { LastoutError } from '../core/errors.js';
 import type { Logger } from '../core/job.js';
 import type { Meters } from '../core/meters.js';
 import { systemQueue } from '../core/names.js';
-import { policyText } from '../core/options.js';
 import { everyPage } from '../core/pages.js';
-import { checkKeep } from '../core/policy.js';
-import { type JobFilter, type NewJob, noFilter, type Settlement, type Store, type StoredJob } from '../core/store.js';
+import { liveOnesOf, type Recurring, storeRecurring } from '../core/recurring.js';
+import { noFilter, type Settlement, type Store, type StoredJob } from '../core/store.js';
 import type { SubjectSweep } from '../core/subject.js';
 import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
@@ -63,8 +62,6 @@ export interface OrphanSweeper {
   stop(): Promise<void>;
 }
 
-const liveJobs: JobFilter = { ...noFilter, states: ['pending', 'processing'] };
-
 const nothing: OrphanSums = { examined: 0, cancelled: 0, failures: 0 };
 
 /** `tell`: a sweep has done something that belongs into the ledger. */
@@ -77,10 +74,8 @@ export function createOrphanSweeper(parts: OrphanSweeperParts, tell: () => void)
   const failing = new Set<string>();
   let sums = nothing;
 
-  /** There is one of each kind: who comes second finds the first, and two that come together are one by its slot. */
   async function storeJob(rule: Rule): Promise<void> {
-    const { jobs } = await store.find({ filter: jobsOf(rule), cursor: null, limit: 1 });
-    if (jobs.length === 0) await store.insert([jobOf(system.id(), rule)], { atomic: false });
+    await storeRecurring(store, system.id(), recurring(rule));
     stored.add(rule.kind);
   }
 
@@ -89,7 +84,7 @@ export function createOrphanSweeper(parts: OrphanSweeperParts, tell: () => void)
     try {
       const rule = presences.rules.get(kind)!;
       if (!stored.has(kind)) await storeJob(rule);
-      if (isNow) await store.move({ ...dueNow, filter: jobsOf(rule) });
+      if (isNow) await store.move({ ...dueNow, filter: liveOnesOf(recurring(rule)) });
       const owner = system.id();
       const request = { owner, types: [typeOf(kind)], queues: [systemQueue], slots: 1, ahead: 0, leaseMs, maxStalls };
       const { jobs, epoch } = await store.claim(request);
@@ -200,7 +195,8 @@ export function createOrphanSweeper(parts: OrphanSweeperParts, tell: () => void)
       const types = [...presences.rules.keys()].map(typeOf);
       if (types.length === 0) return 0;
       let n = 0;
-      for await (const job of everyPage(store, { ...liveJobs, types }, types.length)) n += memoryIn(job).confirmed;
+      for await (const job of everyPage(store, { ...noFilter, states: ['pending', 'processing'], types }, types.length))
+        n += memoryIn(job).confirmed;
       return n;
     },
     take() {
@@ -245,33 +241,8 @@ function typeOf(kind: string): string {
   return `lastout.orphans.${kind}`;
 }
 
-function jobsOf({ kind }: Rule): JobFilter {
-  return { ...liveJobs, types: [typeOf(kind)], key: kind };
-}
-
-/** The first sweep is due after one interval: until then the process that defines the kind may still be starting. */
-function jobOf(id: string, { kind, everyMs }: Rule): NewJob {
-  return {
-    id,
-    idGiven: false,
-    print: null,
-    type: typeOf(kind),
-    queue: systemQueue,
-    priority: 0,
-    when: { inMs: everyMs },
-    ttlMs: null,
-    maxAttempts: 1,
-    subject: null,
-    key: kind,
-    exclusiveKey: null,
-    deduplication: 'skip',
-    source: null,
-    metadata: null,
-    policy: policyText({ keep: checkKeep(0) }),
-    input: 'null',
-    ownedBy: null,
-    under: null,
-  };
+function recurring({ kind, everyMs }: Rule): Recurring {
+  return { type: typeOf(kind), key: kind, everyMs, maxAttempts: 1 };
 }
 
 /** What cannot be read here is begun anew: then it is confirmed once more. */
