@@ -31,8 +31,13 @@ describe('a line', () => {
   test('gives its entries in order, whatever came, went back or left', () => {
     fc.assert(
       fc.property(acts, (list) => {
-        const line = createLine<Item>(before, ({ stands }) => stands);
+        const line = createLine<Item>(
+          before,
+          ({ stands }) => stands,
+          () => gone,
+        );
         let plain: Item[] = [];
+        let gone = 0;
         let seq = 0;
         const add = (at: number): void => {
           const item = { seq: ++seq, at, stands: true };
@@ -44,11 +49,12 @@ describe('a line', () => {
           else if (kind === 'append') add((plain.at(-1)?.at ?? 0) + at);
           else if (kind === 'pop') expect(line.pop()).toBe(plain.shift());
           else if (kind === 'putBack') {
-            const first = firstOf([line], before, at);
-            expect(first).toEqual(plain.slice(0, at));
+            expect(line.first(at)).toEqual(plain.slice(0, at));
+            expect(firstOf([line], before, at)).toEqual(plain.slice(0, at));
           } else if (plain.length > 0) {
             const [left] = plain.splice(at % plain.length, 1);
             left!.stands = false;
+            gone += 1;
           }
           expect(line.peek()).toBe(plain[0]);
         }
@@ -63,13 +69,21 @@ describe('a line', () => {
   });
 
   test('holds no more than what stands and about as much again, whatever has passed through', () => {
-    const line = createLine<Item>(before, ({ stands }) => stands);
+    const line = createLine<Item>(
+      before,
+      ({ stands }) => stands,
+      () => gone,
+    );
     const standing: Item[] = [];
+    let gone = 0;
     for (let seq = 0; seq < 100_000; seq++) {
       const item = { seq, at: seq % 7 === 0 ? seq - 50 : seq, stands: true };
       line.push(item);
       standing.push(item);
-      if (standing.length > 100) standing.shift()!.stands = false;
+      if (standing.length > 100) {
+        standing.shift()!.stands = false;
+        gone += 1;
+      }
       if (seq % 3 === 0) line.peek();
     }
     expect(line.size).toBeLessThan(5_000);
@@ -77,7 +91,11 @@ describe('a line', () => {
 
   test('several lines are read as one, up to a bound, and stay as they were', () => {
     const lines = [0, 1, 2].map((n) => {
-      const line = createLine<Item>(before, ({ stands }) => stands);
+      const line = createLine<Item>(
+        before,
+        ({ stands }) => stands,
+        () => 0,
+      );
       for (let i = 0; i < 10; i++) line.push({ seq: i * 3 + n, at: i * 3 + n, stands: true });
       return line;
     });

@@ -7,10 +7,11 @@ import { refusalsOfFull, refuseFullBatch } from './full.js';
 import { refusalOfOwner } from './own.js';
 import { instantOf } from './instant.js';
 import { matchesOf } from './matches.js';
+import { newRow } from './new-row.js';
 import { leavePlace, stand } from './place.js';
 import { deltaOf, type Step, tell, totalOf } from './step.js';
 import { refusalOfSubject } from './subjects.js';
-import { Place, type Row } from './tables.js';
+import type { Row } from './tables.js';
 
 export function insert(step: Step, jobs: readonly NewJob[], atomic: boolean): Inserted[] {
   if (jobs.length > 1) step.tables.expectNew?.(jobs.map(({ id }) => id));
@@ -125,51 +126,7 @@ function markToRunAgain(step: Step, row: Row, when: When): Inserted {
 
 export function create(step: Step, job: NewJob, retryOf: string | null): { id: string; outcome: 'created' } {
   const { tables, now } = step;
-  const row: Row = {
-    seq: tables.nextSeq(),
-    id: job.id,
-    type: job.type,
-    queue: job.queue,
-    createdAt: now,
-    maxAttempts: job.maxAttempts,
-    ttlMs: job.ttlMs,
-    subject: job.subject,
-    key: job.key,
-    slot: job.deduplication === 'none' ? null : (job.key ?? ''),
-    exclusiveKey: job.exclusiveKey,
-    source: job.source,
-    metadata: job.metadata,
-    policy: job.policy,
-    input: job.input,
-    print: job.print,
-    retryOf,
-    ownedBy: job.ownedBy,
-    place: Place.claimed,
-    priority: job.priority,
-    dueAt: instantOf(step, job.when),
-    expiresAt: job.ttlMs === null ? null : now + job.ttlMs,
-    startedAt: null,
-    attempts: 0,
-    stalls: 0,
-    wary: false,
-    epoch: 0,
-    left: null,
-    cancelAt: null,
-    cancelReason: null,
-    againAt: null,
-    progress: null,
-    memo: null,
-    error: null,
-    heldUntil: null,
-    heldReason: null,
-    state: null,
-    completedAt: null,
-    result: null,
-    keepMs: undefined,
-    keepCount: null,
-    entry: undefined,
-    claim: undefined,
-  };
+  const row = newRow(job, tables.nextSeq(), now, instantOf(step, job.when), retryOf);
   tables.add(row);
   stand(step, row);
   deltaOf(step, row.queue).pending += 1;

@@ -10,25 +10,36 @@ export interface Line<T> {
   /** The first entry that still counts, or undefined. */
   peek(): T | undefined;
   pop(): T | undefined;
+  /** The first entries; they stay where they are. */
+  first(limit: number): T[];
   /** Shows entries as long as `visit` says to go on: an entry is shown only if those before it on its way said so. */
   walk(visit: (item: T) => boolean): void;
   readonly size: number;
 }
 
-export function createLine<T>(before: (a: T, b: T) => boolean, counts: (item: T) => boolean): Line<T> {
+/** `left`: how many entries have left any line so far. */
+export function createLine<T>(
+  before: (a: T, b: T) => boolean,
+  counts: (item: T) => boolean,
+  left: () => number,
+): Line<T> {
   let items: (T | undefined)[] = [];
   let head = 0;
   let sizeAtSweep = 0;
+  let leftAtSweep = 0;
   let middle: Heap<T> | null = null;
 
   function skipStale(): void {
     while (head < items.length && !counts(items[head]!)) items[head++] = undefined;
   }
-  /** Now and then, so that what left behind the front does not gather there. */
+  /** Now and then, so that what left behind the front does not gather there; a line that only grows is not gone through. */
   function dropStale(): void {
-    skipStale();
-    items = items.slice(head).filter((item) => counts(item!));
-    head = 0;
+    if (2 * (left() - leftAtSweep) >= items.length) {
+      skipStale();
+      items = items.slice(head).filter((item) => counts(item!));
+      head = 0;
+      leftAtSweep = left();
+    }
     sizeAtSweep = items.length;
   }
   /** Whether the front of the line comes from the heap. */
@@ -39,7 +50,20 @@ export function createLine<T>(before: (a: T, b: T) => boolean, counts: (item: T)
     return head === items.length || before(other, items[head]!);
   }
 
-  return {
+  /** What has left on the way is let go, as if all had been taken out and put back. */
+  function firstItems(limit: number): T[] {
+    const found: T[] = [];
+    let end = head;
+    for (; end < items.length && found.length < limit; end++) if (counts(items[end]!)) found.push(items[end]!);
+    const start = end - found.length;
+    if (start === head) return found;
+    items.fill(undefined, head, start);
+    for (let i = 0; i < found.length; i++) items[start + i] = found[i]!;
+    head = start;
+    return found;
+  }
+
+  const line: Line<T> = {
     push(item) {
       if (items.length > 2 * sizeAtSweep + 1_024) dropStale();
       const isEmpty = head === items.length;
@@ -54,6 +78,7 @@ export function createLine<T>(before: (a: T, b: T) => boolean, counts: (item: T)
       if (item !== undefined) items[head++] = undefined;
       return item;
     },
+    first: (limit) => (middle?.peek() === undefined ? firstItems(limit) : firstOf([line], before, limit)),
     walk(visit) {
       for (let i = head; i < items.length; i++) if (counts(items[i]!) && !visit(items[i]!)) break;
       middle?.walk(visit);
@@ -62,6 +87,7 @@ export function createLine<T>(before: (a: T, b: T) => boolean, counts: (item: T)
       return items.length - head + (middle?.size ?? 0);
     },
   };
+  return line;
 }
 
 /** The first entries of several lines together, while `wanted`; they stay where they are. */

@@ -29,12 +29,14 @@ export function createPending() {
   /** What is due, ready or behind, of each queue: how long the oldest has waited. */
   const waiting = new Map<string, Line<Entry>>();
   const slots = new Map<string, Row>();
+  let staleEntries = 0;
 
+  const left = (): number => staleEntries;
   const counts = ({ stands }: Entry): boolean => stands;
   const byTime = (a: Timed, b: Timed): boolean => (a.at !== b.at ? a.at < b.at : a.row.seq < b.row.seq);
   const inOrder = (a: Entry, b: Entry): boolean => (a.priority !== b.priority ? a.priority < b.priority : byTime(a, b));
-  const later = createLine<Entry>(byTime, counts);
-  const expiring = createLine<Expiry>(byTime, ({ entry, row, at }) => entry.stands && row.expiresAt === at);
+  const later = createLine<Entry>(byTime, counts, left);
+  const expiring = createLine<Expiry>(byTime, ({ entry, row, at }) => entry.stands && row.expiresAt === at, left);
   const behindKey = (row: Row): string => `${row.type}\0${row.queue}\0${row.exclusiveKey}`;
 
   function laneOf(row: Row): Line<Entry> {
@@ -44,7 +46,7 @@ export function createPending() {
   }
   function lineIn(lines: Map<string, Line<Entry>>, name: string, order: typeof inOrder): Line<Entry> {
     let line = lines.get(name);
-    if (!line) lines.set(name, (line = createLine(order, counts)));
+    if (!line) lines.set(name, (line = createLine(order, counts, left)));
     return line;
   }
   const isOver = ({ expiresAt }: Row, now: number): boolean => expiresAt !== null && expiresAt <= now;
@@ -83,7 +85,10 @@ export function createPending() {
     },
     take(row: Row): void {
       const { entry } = row as Standing;
-      if (entry) entry.stands = false;
+      if (entry) {
+        entry.stands = false;
+        staleEntries += 1;
+      }
       (row as Standing).entry = undefined;
       // Looking drops what has left, so that an idle queue holds nothing.
       if (waiting.get(row.queue)?.peek() === undefined) waiting.delete(row.queue);
@@ -93,9 +98,12 @@ export function createPending() {
     },
     expiryChanged(row: Row): void {
       const { entry } = row as Standing;
-      if (entry?.stands && row.expiresAt !== null) expiring.push({ row, at: row.expiresAt, entry });
+      if (entry?.stands && row.expiresAt !== null) {
+        staleEntries += 1;
+        expiring.push({ row, at: row.expiresAt, entry });
+      }
     },
-    /** Pops in order and puts back what it popped: the caller decides which ones it takes. */
+    /** Of several lanes it pops in order and puts back what it popped: the caller decides which ones it takes. */
     ready(
       types: readonly string[],
       queues: readonly string[] | null,
@@ -103,6 +111,10 @@ export function createPending() {
       limit: number,
     ): Row[] {
       let heads = lanesOf(types, queues, room);
+      if (heads.length === 1) {
+        const most = Math.min(limit, room.get(heads[0]!.peek()!.row.queue) ?? limit);
+        return heads[0]!.first(most).map(({ row }) => row);
+      }
       const left = new Map(room);
       const popped: { entry: Entry; lane: Line<Entry> }[] = [];
       while (popped.length < limit && heads.length > 0) {

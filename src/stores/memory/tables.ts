@@ -4,6 +4,7 @@ import { bounds, type ClaimRecord, type Row, type Tables, type TallyState, type 
 import { createEventLog } from './events.js';
 import { createFences } from './fences.js';
 import { createFinished } from './finished.js';
+import { RowsById } from './ids.js';
 import { createInTurn } from './in-turn.js';
 import { createLimits } from './limits.js';
 import type { Ordered } from './ordered.js';
@@ -14,7 +15,7 @@ import { createTerm } from './term.js';
 
 export function createTables(): Tables {
   /** Live and finished. */
-  const rows = new Map<string, Row>();
+  const rows = new RowsById();
   const liveByType = new Map<string, Ordered<Row>>();
   const liveByKey = new Map<string, Ordered<Row>>();
   const pending = createPending();
@@ -59,14 +60,14 @@ export function createTables(): Tables {
     nextSeq: () => ++seq,
     nextEpoch: () => ++epoch,
 
-    isKnown: (id) => rows.has(id) || tombstones.has(id),
+    isKnown: (id) => rows.mayBeKnown(id) && (rows.get(id) !== undefined || tombstones.has(id)),
     live(id) {
       const row = rows.get(id);
       return row?.state === null ? row : undefined;
     },
     liveAt: (at) => stored.liveAt(at),
     add(row) {
-      rows.set(row.id, row);
+      rows.add(row);
       stored.add(row);
       owned.add(row);
       enter(liveByType, row.type, row);
@@ -103,7 +104,8 @@ export function createTables(): Tables {
       for (const row of taken) row.claim = record;
       inTurn.add(record, taken);
     },
-    held: (record, id) => inTurn.next(record, id),
+    held: (record, id) => inTurn.ending(record, id),
+    seqHeld: (id, at) => inTurn.beginning(at, id)?.seq,
     names: (record, row) => row.claim === record,
     saveClaim: () => undefined,
     dropClaim(record) {
@@ -128,7 +130,7 @@ export function createTables(): Tables {
       stored.finish(row);
     },
     drop(row) {
-      rows.delete(row.id);
+      rows.remove(row);
       if (row.state === null) forgetLive(row);
       else finished.remove(row);
       if (row.heldUntil !== null) owned.dropHold(row);

@@ -54,7 +54,7 @@ export function createAdded(session: Session): (known: Known) => void {
     let inputs = '';
     for (let i = 1; i < list.length; i++) {
       const { id, input } = list[i]!.row;
-      inputs += `${i === 1 ? '{' : ','}"${id}":${JSON.stringify(input)}`;
+      inputs += `${i === 1 ? '{' : ','}"${id}":${asMember(input)}`;
     }
     const last = list.at(-1)!.row.seq;
     const { lastInsertRowid } = insertMany.run(
@@ -80,6 +80,14 @@ export function createAdded(session: Session): (known: Known) => void {
       from = to;
     }
   });
+}
+
+/**
+ * An object or a list comes out of json_each as the text that it went in as, so it need not be quoted and read again.
+ * What is neither would come out as a value; texts of a codec are no JSON.
+ */
+function asMember(input: string): string {
+  return input.startsWith('{') || input.startsWith('[') ? input : JSON.stringify(input);
 }
 
 /** Ids that were given may be hard to quote. */

@@ -44,6 +44,14 @@ export function createPolicies(sql: Session['sql'], names: Session['names'], cou
     return body;
   }
 
+  /** As it is stored, or a new one. */
+  function numberOf(body: string): number {
+    const stored = selectNo.get(body)?.[0] as number | undefined;
+    if (stored !== undefined) return stored;
+    drawn = true;
+    return counts.advance('policy', 1);
+  }
+
   return {
     begin() {
       // After a rollback a number drawn in that step may come to stand for another text.
@@ -54,12 +62,8 @@ export function createPolicies(sql: Session['sql'], names: Session['names'], cou
     forget: forgetAll,
     bodyOf,
     use(body) {
-      let no = numbers.get(body) ?? (selectNo.get(body)?.[0] as number | undefined);
-      if (no === undefined) {
-        no = counts.advance('policy', 1);
-        drawn = true;
-      }
-      remember(no, body);
+      let no = numbers.get(body);
+      if (no === undefined) remember((no = numberOf(body)), body);
       deltas.set(no, (deltas.get(no) ?? 0) + 1);
       return no;
     },

@@ -66,6 +66,22 @@ export const insertCases = [
       jobs.map(({ id }) => ({ id, outcome: 'created' })),
     );
   }),
+  storeCase('insert: every input of a batch is kept to the letter', async ({ insert, job }) => {
+    const values = [
+      { text: 'ä\u2028😀 "quoted" \\ \u0001', list: [], '': {}, '"': '/' },
+      [[], [1.5, -2.25e-7, 1e21, 5e-324, Number.MAX_SAFE_INTEGER], { a: null }],
+      'text',
+      '{"a":1}',
+      '[',
+      0,
+      null,
+      true,
+    ];
+    const inputs = [...values.map((value) => JSON.stringify(value)), '~:coded'];
+    const answers = await insert(...inputs.map((input) => ({ input })));
+    const stored = await Promise.all(answers.map(async ({ id }) => (await job(id)).input));
+    assert.deepEqual(stored, inputs);
+  }),
   storeCase('insert: later jobs have greater numbers', async ({ insert, job }) => {
     const [a, b] = await insert({}, {});
     const [c] = await insert({ priority: -9 });
