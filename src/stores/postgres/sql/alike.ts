@@ -23,8 +23,10 @@ declare
   v_policy int;
   r ${s}.insert_answer;
 begin
-  select (select q.no from ${s}.policies q where md5(q.body) = md5(p_policy) and q.no <= 100 order by q.no limit 1)
-  into v_policy
+  select (
+    select q.no from ${s}.policies q where hashtextextended(q.body, 0) = hashtextextended(p_policy, 0) and q.body = p_policy
+      and q.no <= 100 order by q.no limit 1
+  ) into v_policy
   where not exists (select 1 from ${s}.limits l where l.max_pending is not null)
     and coalesce((select t.id from ${s}.tombs t order by t.id desc limit 1), '') < p_least
     and (p_subject is null or not exists (select 1 from ${s}.fences f where f.subject = p_subject and f.until > v_now));

@@ -134,7 +134,7 @@ begin
     if ${s}.stored() > p_cap then v_line := concat_ws(' ', nullif(v_line, ''), 'k'); end if;
   end if;
   if v_line <> '' then perform ${s}.notify(p_sender, v_line); end if;
-  if not p_inside and p_step % 32 = 0 then perform ${s}.fold(p_now); end if;
+  if not p_inside and p_step % 64 = 0 then perform ${s}.fold(p_now); end if;
   return v_line;
 end $$;
 
