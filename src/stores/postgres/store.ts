@@ -246,6 +246,7 @@ function sweptIn([lapsed, expired, fenced, age, count, cap, more, , owing, dueTh
 }
 
 function placesOfNull(answers: readonly (Inserted | null)[]): number[] {
+  if (!answers.includes(null)) return [];
   return [...answers.keys()].filter((place) => answers[place] === null);
 }
 

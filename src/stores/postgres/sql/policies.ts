@@ -11,7 +11,8 @@ declare
   v_no int;
 begin
   for v_one in select value from json_array_elements(p_policies) loop
-    select q.no into v_no from ${s}.policies q where md5(q.body) = md5(v_one ->> 0) order by q.no limit 1;
+    select q.no into v_no from ${s}.policies q
+    where hashtextextended(q.body, 0) = hashtextextended(v_one ->> 0, 0) and q.body = v_one ->> 0 order by q.no limit 1;
     if v_no > 100 then
       select q.no into v_no from ${s}.policies q where q.no = v_no for key share;
     end if;

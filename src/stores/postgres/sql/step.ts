@@ -134,7 +134,7 @@ begin
     if ${s}.stored() > p_cap then v_line := concat_ws(' ', nullif(v_line, ''), 'k'); end if;
   end if;
   if v_line <> '' then perform ${s}.notify(p_sender, v_line); end if;
-  if not p_inside and p_step % 32 = 0 then perform ${s}.fold(p_now); end if;
+  if not p_inside and p_step % 64 = 0 then perform ${s}.fold(p_now); end if;
   return v_line;
 end $$;
 
@@ -183,8 +183,7 @@ begin
   from (select distinct hashtext(t.type) as no from unnest(p_types) t(type) order by 1) h;
 end $$;
 
-create function ${s}.notify(p_sender text, p_line text) returns void language plpgsql as $$
-begin
-  perform pg_notify('${channelOf(s)}', case when length(p_line) < 7000 then p_sender || ' ' || p_line else p_sender || ' r:* e' end);
-end $$;
+create function ${s}.notify(p_sender text, p_line text) returns void language sql as $$
+  select pg_notify('${channelOf(s)}', case when length(p_line) < 7000 then p_sender || ' ' || p_line else p_sender || ' r:* e' end)
+$$;
 `;

@@ -53,7 +53,8 @@ comment on column ${s}.jobs.flags is
   '0: plain. 1: its claim shows more than plain columns. 2 and above: it ends one by one, because something hangs on it. 8: it owns jobs, or did.';
 comment on column ${s}.jobs.epoch is 'The last claim that is over for this job; done has that of the claim that ended it.';
 comment on column ${s}.jobs.over is 'Set on finished jobs on which something hangs, so that who looks for live ones need not pass over them.';
-create index jobs_type on ${s}.jobs (type, seq);
+-- Keys that end with seq never repeat: who looks for equal ones to store them together finds none.
+create index jobs_type on ${s}.jobs (type, seq) with (deduplicate_items = off);
 create index jobs_subject on ${s}.jobs (subject, seq) where subject is not null;
 create index jobs_key on ${s}.jobs (key, seq) where key is not null;
 create index jobs_live_key on ${s}.jobs (type, key, seq) where key is not null and over is null;
@@ -78,7 +79,7 @@ create table ${s}.pending (
   primary key (type, seq)
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 comment on column ${s}.pending.dear is 'Never claimed ahead.';
-create index pending_ready on ${s}.pending (type, queue, priority, due_at, seq) where place = 0;
+create index pending_ready on ${s}.pending (type, queue, priority, due_at, seq) with (deduplicate_items = off) where place = 0;
 create index pending_later on ${s}.pending (due_at, seq) where place = 1;
 create index pending_behind on ${s}.pending (type, queue, xkey, priority, due_at, seq) where place = 2;
 create unique index pending_slot on ${s}.pending (type, slot) where slot is not null;
@@ -271,7 +272,7 @@ create table ${s}.policies (
   keep_count int[],
   body text collate "C" not null
 );
-create index policies_body on ${s}.policies (md5(body), no);
+create index policies_body on ${s}.policies (hashtextextended(body, 0), no);
 
 -- What a queue holds at one moment says nothing about the next: no statistics of values are kept, so that no plan follows them.
 do $do$
