@@ -91,6 +91,16 @@ local function split(joined, mark)
 end
 local function texts(joined) return split(joined, '\0') end
 local function names(joined) return joined == '' and {} or split(joined, ',') end
+-- Where these names stand one after the other among others; nil: nowhere.
+local COMMA = 44
+local function spotIn(joined, some)
+  local at = find(joined, some, 1, true)
+  while at do
+    local behind = at + #some
+    if (at == 1 or byte(joined, at - 1) == COMMA) and (behind > #joined or byte(joined, behind) == COMMA) then return at end
+    at = find(joined, some, at + 1, true)
+  end
+end
 -- How many jobs are stored, live ones that belong to others not counted.
 local function storedTotal() return call('HLEN', JOB) - (tonumber(call('HGET', COUNTERS, 'owned')) or 0) end
 -- A list of n arguments; -1 stands for none, which is not the same as an empty one.
