@@ -1,7 +1,8 @@
 /**
  * Claim records: one per claim call; a claim writes no row. Plain jobs that run are named in the text of their claim, until
  * something else than a value becomes of them. Their chunk lists who may know of them, each with the range of numbers that it
- * is about: `first:2 last:2 .epoch` is a claim, `first:2 last:2 =number` a record of endings (finished.ts). What others run
+ * is about: `first:2 last:2 .epoch` is a claim, `first:2 last:2 =number` a record of endings (finished.ts). Only what these
+ * themselves say counts: an id that they name is that of the job, because its number is in the range. What others run
  * under is their fate, `.epoch`, or `~epoch` while they were claimed ahead and have not begun; a sorted set of the claim
  * has them by their place among all of its jobs.
  */
@@ -59,49 +60,57 @@ local function runsUnder(row, epoch)
   local batch = batchOf(epoch)
   local spot = batch and spotIn(batch, row.id)
   if not spot then return false end
+  local record = claims.record(epoch) -- an audit finds those that have none
   row.held, row.spot = epoch, spot
-  row.isAhead = spot >= claims.record(epoch).aheadFrom and call('SISMEMBER', begunOf(epoch), row.id) == 0
+  row.isAhead = record ~= nil and spot >= record.aheadFrom and call('SISMEMBER', begunOf(epoch), row.id) == 0
   return true
 end
--- What a chunk lists, in 32 parts of its numbers.
-local function knowersOf(name, low)
-  local parts = knowers[name]
-  if not parts then
-    parts = {}
-    for i = 0, 31 do parts[i] = {} end
-    for _, entry in ipairs(call('LRANGE', root .. 'r:' .. name, 0, -1)) do
-      local first, last = number(sub(entry, 1, 2)), number(sub(entry, 3, 4))
-      local knower = { first = first, last = last, isClaim = byte(entry, 5) == 46, name = sub(entry, 6) }
-      for i = floor(first / 32), floor(last / 32) do table.insert(parts[i], knower) end
+-- What a list of knowers says (step.ts).
+local function knowersIn(name)
+  local list = knowers[name]
+  if not list then
+    list = call('LRANGE', root .. 'r:' .. name, 0, -1)
+    for i, entry in ipairs(list) do
+      list[i] = { number(sub(entry, 1, 2)), number(sub(entry, 3, 4)), byte(entry, 5) == 46, sub(entry, 6) }
     end
-    knowers[name] = parts
+    knowers[name] = list
   end
-  return parts[floor(low / 32)]
+  return list
+end
+-- Whether one of them knows what became of a plain row; the row learns it.
+local function recallBy(list, row, low)
+  for _, knower in ipairs(list) do
+    local first, last, isClaim, name = unpack(knower)
+    if first <= low and low <= last then
+      if isClaim and runsUnder(row, name) then return true end
+      if not isClaim and finished.isIn(tonumber(name), row.id) then
+        finished.recall(row, tonumber(name))
+        return true
+      end
+    end
+  end
+  return false
 end
 -- Completes a plain row that was read: it runs, or it completed at its first attempt, or it waits. under: an epoch to be
 -- looked at first, or nil.
 function claims.recall(row, under)
   if under and runsUnder(row, under) then return end
-  local low = row.seq % 1024
-  for _, knower in ipairs(knowersOf(row.about.type .. ':' .. sub(row.seqText, 1, 8), low)) do
-    if knower.first <= low and low <= knower.last then
-      if knower.isClaim then
-        if runsUnder(row, knower.name) then return end
-      elseif finished.isIn(tonumber(knower.name), row.id) then
-        return finished.recall(row, tonumber(knower.name))
-      end
-    end
-  end
+  local low, field = row.seq % 1024, row.about.type .. ':' .. sub(row.seqText, 1, 8)
+  if not recallBy(knowersIn(field .. ':' .. sub(row.seqText, 9, 9)), row, low) then recallBy(knowersIn(field), row, low) end
 end
 -- Keeps what still is: claims that are not over, records that have jobs.
-function claims.compact(key)
-  local first, left = tonumber(call('HGET', COUNTERS, 'firstEnded')) or 0, {}
-  for _, entry in ipairs(call('LRANGE', key, 0, -1)) do
-    local name, isClaim = sub(entry, 6), byte(entry, 5) == 46
-    if isClaim and call('HEXISTS', CLAIM, name) == 1 or not isClaim and tonumber(name) >= first then left[#left + 1] = entry end
+function claims.compact(keys)
+  local first = tonumber(call('HGET', COUNTERS, 'firstEnded')) or 0
+  for _, key in ipairs(keys) do
+    local left = {}
+    for _, entry in ipairs(call('LRANGE', key, 0, -1)) do
+      local name, isClaim = sub(entry, 6), byte(entry, 5) == 46
+      local lives = isClaim and call('HEXISTS', CLAIM, name) == 1 or not isClaim and tonumber(name) >= first
+      if lives then left[#left + 1] = entry end
+    end
+    call('DEL', key)
+    spread('RPUSH', key, left)
   end
-  call('DEL', key)
-  spread('RPUSH', key, left)
 end
 -- A job that runs leaves its claim's text or its claim's set.
 function claims.leave(row)

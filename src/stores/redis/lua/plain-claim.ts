@@ -39,7 +39,7 @@ local function keepClaim(epoch, claim, ids, runs, queues)
     pieces[r] = concat(ids, ',', from, last)
     to = to + #pieces[r] + 1
     kept[r] = run.group .. run.first .. run.last .. digits(last - from + 1, 4) .. digits(to, 6)
-    call('RPUSH', root .. 'r:' .. run.kind .. ':' .. sub(run.group, 5), run.first .. run.last .. '.' .. epoch)
+    listKnower(run.kind .. ':' .. sub(run.group, 5), run.first .. run.last, '.' .. epoch)
   end
   local joined = #pieces == 1 and pieces[1] or concat(pieces, ',')
   local ahead = claim.begun == 0 and 1 or claim.begun >= #ids and to + 1 or #concat(ids, ',', 1, claim.begun) + 2

@@ -86,7 +86,7 @@ end
 local function countEnded(run, no)
   local kind, queue, n = run.shape.kind, run.shape.queue, run.n
   local field = kind .. ':' .. run.chunk
-  call('RPUSH', root .. 'r:' .. field, run.range .. '=' .. no)
+  listKnower(field, run.range, '=' .. no)
   if call('HINCRBY', root .. 'chunklive', field, -n) <= 0 then
     call('HDEL', root .. 'chunklive', field)
     call('ZREM', root .. 'il:' .. kind, run.chunk)
