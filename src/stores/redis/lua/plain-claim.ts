@@ -43,7 +43,8 @@ local function keepClaim(epoch, claim, ids, runs, queues)
   end
   local joined = #pieces == 1 and pieces[1] or concat(pieces, ',')
   local ahead = claim.begun == 0 and 1 or claim.begun >= #ids and to + 1 or #concat(ids, ',', 1, claim.begun) + 2
-  local about = { claim.owner, whole(now), claim.maxStalls, whole(ahead), #runs <= RUNS_MAX and concat(kept) or '', concat(queues, '\0') }
+  local named = #runs <= RUNS_MAX and concat(kept) or ''
+  local about = { claim.owner, whole(now), claim.maxStalls, whole(ahead), named, concat(queues, '\0') }
   call('HSET', root .. 'c', epoch, concat(about, '\0'))
   call('HSET', root .. 'co', epoch, claim.n)
   if to > 0 then call('SET', root .. 'b:' .. epoch, joined) end
