@@ -46,6 +46,8 @@ async function auditChunks(client: Redis, jobs: readonly StoredJob[], keys: Read
       .map((key) => `i:${key}`)
       .sort(),
   );
+  for (const key of keys)
+    if (key.startsWith('r:')) expect(Object.keys(all)).toContain(key.slice(2).replace(/:\w$/, ''));
   expect((await client.smembers(`${root}types`)).sort()).toEqual([...new Set(jobs.map(({ type }) => type))].sort());
   for (const [prefix, from] of [
     ['il', live],
@@ -63,17 +65,27 @@ async function auditChunks(client: Redis, jobs: readonly StoredJob[], keys: Read
 
 async function auditClaims(client: Redis, jobs: readonly StoredJob[], keys: ReadonlySet<string>): Promise<void> {
   const running = jobs.filter(({ state }) => state === 'processing');
-  const fates = Object.entries(await client.hgetall(`${root}fate`));
-  const held = fates.filter(([, fate]) => !fate.startsWith('=')).map(([id, fate]) => [id, Number(fate.slice(13))]);
-  expect(Object.fromEntries(held)).toEqual(Object.fromEntries(running.map(({ id, epoch }) => [id, epoch])));
-  const states = new Map(jobs.map(({ id, state }) => [id, state]));
-  for (const [id, fate] of fates) if (fate.startsWith('=')) expect(states.get(id)).toBe('completed');
   const open = count(running.map(({ epoch }) => String(epoch)));
+  const held: [string, number][] = [];
+  const others: [string, string][] = [];
+  for (const epoch of Object.keys(open)) {
+    const plain = ((await client.get(`${root}b:${epoch}`)) ?? '').split(',').filter((id) => id.trim() !== '');
+    const rest = await client.zrange(`${root}h:${epoch}`, '0', '-1');
+    held.push(...[...plain, ...rest].map((id): [string, number] => [id, Number(epoch)]));
+    others.push(...rest.map((id): [string, string] => [id, epoch]));
+    const texts = plain.length > 0 ? await client.hmget(`${root}job`, ...plain) : [];
+    for (const text of texts) expect(text).toMatch(/^P/);
+  }
+  expect(Object.fromEntries(held)).toEqual(Object.fromEntries(running.map(({ id, epoch }) => [id, epoch])));
+  expect(held).toHaveLength(running.length);
+  const fates = Object.entries(await client.hgetall(`${root}fate`));
+  expect(Object.fromEntries(fates.map(([id, fate]) => [id, fate.slice(1)]))).toEqual(Object.fromEntries(others));
+  for (const [, fate] of fates) expect(fate).toMatch(/^[.~]/);
   expect(numbers(await client.hgetall(`${root}co`))).toEqual(open);
   const epochs = Object.keys(open).sort();
   expect((await client.hkeys(`${root}c`)).sort()).toEqual(epochs);
   expect((await client.zrange(`${root}cd`, '0', '-1')).sort()).toEqual(epochs);
-  expect([...keys].filter((key) => key.startsWith('b:')).sort()).toEqual(epochs.map((epoch) => `b:${epoch}`));
+  for (const key of keys) if (/^[bha]:/.test(key)) expect(epochs).toContain(key.slice(2));
   const asked = running.filter(({ cancelAt }) => cancelAt !== null).map(({ id }) => id);
   expect((await client.hkeys(`${root}cancels`)).sort()).toEqual(asked.sort());
 }
@@ -141,8 +153,11 @@ async function auditOrders(client: Redis, jobs: readonly StoredJob[]): Promise<v
   const isHeld = ({ heldUntil }: StoredJob): boolean => heldUntil !== null;
   expect(held.sort()).toEqual(jobs.filter(isHeld).map(({ id }) => id).sort()); // biome-ignore format: one line
   const ordered = [...(await client.zrange(`${root}fz`, '0', '-1')), ...(await client.zrange(`${root}fo`, '0', '-1'))];
-  const fates = Object.entries(await client.hgetall(`${root}fate`)).filter(([, fate]) => fate.startsWith('='));
-  const standing = [...ordered.map((member) => member.slice(10)), ...fates.map(([id]) => id)];
+  const records = await client.lrange(`${root}fin`, 0, -1);
+  const listed = records.flatMap((record) => record.split('\n')[1]!.split(','));
+  const texts = listed.length > 0 ? await client.hmget(`${root}job`, ...listed) : [];
+  const plain = listed.filter((_, i) => texts[i]?.startsWith('P'));
+  const standing = [...ordered.map((member) => member.slice(10)), ...plain];
   const finished = jobs.filter((job) => !isLive(job) && !isHeld(job));
   expect(standing.sort()).toEqual(finished.map(({ id }) => id).sort());
 }

@@ -123,7 +123,8 @@ describeOn('redis', 'the layout of Redis', () => {
     now += 30_000;
     const first = await store.sweep({ limit: 500, cleanup: null, term: null, entry: null });
     expect([first.lapsed, first.more]).toEqual([0, true]);
-    expect(await client.hlen(`${root}fate`)).toBe(700);
+    const [held] = await client.hvals(`${root}co`);
+    expect(Number(held)).toBe(700);
     expect(await sweepAll(null)).toBeGreaterThan(1);
     await auditKeys(client, store);
     expect((await claim({ slots: 1_200 })).jobs.map(({ id }) => id)).toEqual(ids);
@@ -142,6 +143,30 @@ describeOn('redis', 'the layout of Redis', () => {
     const { answers } = await store.settle({ owner: 'w', settlements, started: [], next: null });
     expect(answers).toEqual(['STALE_CLAIM', 'ok']);
     await auditKeys(client, store);
+  });
+
+  it('a claim is settled in whatever parts and order, across chunks and lanes', async () => {
+    const jobs = Array.from({ length: 1_300 }, (_, i) => newJob({ queue: i < 1_200 ? 'q' : `q${i % 30}` }));
+    await store.insert(jobs, { atomic: false });
+    const settle = async (epoch: number, ids: readonly string[]) => {
+      const settlements = ids.map((id) => ({ id, epoch, ending: { kind: 'complete', result: `"${id}"` } as const }));
+      const { answers } = await store.settle({ owner: 'w', settlements, started: [], next: null });
+      expect(answers).toEqual(ids.map(() => 'ok'));
+      await auditKeys(client, store);
+    };
+    for (let left = jobs.length; left > 0; left -= 650) {
+      const taken = await claim({ slots: 400, ahead: 250 });
+      const ids = taken.jobs.map(({ id }) => id);
+      expect(ids).toHaveLength(650);
+      await settle(taken.epoch, ids.slice(100, 200));
+      await settle(taken.epoch, ids.slice(150, 420)); // some of them for the second time
+      await settle(taken.epoch, [...ids.slice(0, 50), ...ids.slice(420)].toReversed());
+      expect(await client.hlen(`${root}c`)).toBe(1);
+      await settle(taken.epoch, ids.slice(50, 100));
+      expect(await client.hlen(`${root}c`)).toBe(0);
+    }
+    const stored = await allJobs(store);
+    expect(stored.every(({ id, state, result }) => state === 'completed' && result === `"${id}"`)).toBe(true);
   });
 
   it('a replace that meets thousands ends them all and names the newest', async () => {
@@ -172,11 +197,14 @@ describeOn('redis', 'the layout of Redis', () => {
   it('one job that stays keeps no list of those that went', async () => {
     await store.insert(jobsOf(1, { id: 'stays', when: { inMs: 999_999_999 } }), { atomic: false });
     await insert(1_000);
-    await complete(1_000);
+    await complete(500);
+    for (let i = 0; i < 500; i++) await complete(1);
     now += 1_001;
     await sweepAll(retention);
-    const entries = await Promise.all((await client.keys(`${root}i:*`)).map((key) => client.llen(key)));
-    expect(entries.reduce((sum, n) => sum + n, 0)).toBeLessThan(64 + 4);
+    for (const kept of ['i', 'r']) {
+      const entries = await Promise.all((await client.keys(`${root}${kept}:*`)).map((key) => client.llen(key)));
+      expect(entries.reduce((sum, n) => sum + n, 0)).toBeLessThan(64 + 4);
+    }
     expect((await allJobs(store)).map(({ id }) => id)).toEqual(['stays']);
   });
 
@@ -206,6 +234,7 @@ describeOn('redis', 'the layout of Redis', () => {
 
   it('a small hash that is asked much is a table', async () => {
     await insert(5, { input: '1' });
+    await insert(2, { input: '1', priority: -1 });
     await claim({ slots: 2 });
     for (const key of ['job', 'fate']) expect(await client.object('ENCODING', root + key)).toBe('hashtable');
   });

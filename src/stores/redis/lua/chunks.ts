@@ -8,6 +8,11 @@ local CHUNK_ALL, CHUNK_LIVE, TYPES = root .. 'chunkall', root .. 'chunklive', ro
 local chunkDeltas = {}
 
 function chunks.list(kind, chunk) return root .. 'i:' .. kind .. ':' .. chunk end
+function chunks.knowers(kind, chunk)
+  local keys = { root .. 'r:' .. kind .. ':' .. chunk }
+  for part = 0, 31 do keys[part + 2] = keys[1] .. ':' .. sub(LAST_DIGITS, 2 * part + 2, 2 * part + 2) end
+  return keys
+end
 function chunks.withLive(kind) return root .. 'il:' .. kind end
 function chunks.withDone(kind) return root .. 'id:' .. kind end
 
@@ -52,6 +57,7 @@ local function compact(kind, chunk, left)
   end
   call('DEL', list)
   if #standing > 0 then spread('RPUSH', list, standing) end
+  claims.compact(chunks.knowers(kind, chunk))
 end
 local function flushChunk(delta)
   local kind, chunk, field = delta.kind, delta.chunk, delta.kind .. ':' .. delta.chunk
@@ -63,7 +69,7 @@ local function flushChunk(delta)
   end
   if all > live then call('ZADD', chunks.withDone(kind), 0, chunk) else call('ZREM', chunks.withDone(kind), chunk) end
   if all <= 0 then
-    call('DEL', chunks.list(kind, chunk))
+    call('DEL', chunks.list(kind, chunk), unpack(chunks.knowers(kind, chunk)))
     call('HDEL', CHUNK_ALL, field)
     if call('EXISTS', chunks.withLive(kind), chunks.withDone(kind)) == 0 then call('SREM', TYPES, kind) end
   elseif delta.all < 0 then

@@ -32,7 +32,9 @@ end
 local function lapse(record, most)
   local ids = claims.heldIds(record)
   local n = min(#ids, most)
-  tables.load({ unpack(ids, 1, n) })
+  local underOf = {}
+  for i = 1, n do underOf[ids[i]] = record.name end
+  tables.load({ unpack(ids, 1, n) }, underOf)
   for i = 1, n do
     local row = tables.live(ids[i])
     if row then lapseOne(row, record) end
@@ -120,15 +122,39 @@ local function takeAny(request, paused, room)
   takeReady(request, room, queues)
 end
 
--- The record, and who runs what.
+-- The record: plain jobs by runs, the others each by itself.
+local function keepTaken(epoch, request, queues)
+  local claim = { owner = request.owner, maxStalls = request.maxStalls, leaseMs = request.leaseMs, n = taken.n, begun = 0 }
+  local ids, runs, run, low, placed, fates, spot = {}, {}, nil, nil, {}, {}, 1
+  for i = 1, taken.n do
+    local id, text = taken.ids[i], taken.texts[i]
+    if text then
+      local group = sub(text, 2, 13)
+      ids[#ids + 1], low = id, number(sub(text, 14, 15))
+      if not run or run.group ~= group then
+        run = { group = group, kind = shapeOf(sub(group, 1, 4)).type, from = #ids, least = low, most = low }
+        runs[#runs + 1] = run
+      end
+      run.least, run.most, spot = min(run.least, low), max(run.most, low), spot + #id + 1
+      if i <= request.slots then claim.begun = #ids end
+    else
+      placed[#placed + 1] = spot - 1 + i / 1048576
+      placed[#placed + 1] = id
+      fates[#fates + 1] = id
+      fates[#fates + 1] = (i > request.slots and '~' or '.') .. epoch
+    end
+  end
+  for _, each in ipairs(runs) do each.first, each.last = digits(each.least, 2), digits(each.most, 2) end
+  keepClaim(epoch, claim, ids, runs, queues)
+  claims.addOthers(epoch, placed, fates)
+end
+-- Who runs what.
 local function holdTaken(request)
   local n, epoch = taken.n, nextEpoch()
-  local fates, queues, counts, ids, shapesTaken = {}, {}, {}, taken.ids, taken.shapes
+  local queues, counts, ids, shapesTaken = {}, {}, taken.ids, taken.shapes
   local lastShape, about, run, runSize
   for i = 1, n do
     local id, row, shape = ids[i], taken.rows[i], shapesTaken[i]
-    local group = row and '            ' or sub(taken.texts[i], 2, 13)
-    fates[2 * i - 1], fates[2 * i] = id, group .. (i > request.slots and '~' or '.') .. epoch
     if row or shape ~= lastShape then
       about = shapeOf(shape)
       if not counts[about.queue] then queues[#queues + 1] = about.queue end
@@ -142,8 +168,7 @@ local function holdTaken(request)
     end
     counts[about.queue] = (counts[about.queue] or 0) + 1
   end
-  setMany(FATE, fates)
-  claims.add(epoch, request.owner, request.maxStalls, now + request.leaseMs, taken.ids, queues)
+  keepTaken(epoch, request, queues)
   for queue, count in pairs(counts) do
     step.count(queue, 'pending', -count)
     step.count(queue, 'processing', count)
@@ -196,9 +221,9 @@ for _ = 1, n do
   else
     call('ZADD', DUE_BACK, 'XX', now + leaseMs, epoch)
     beginAhead(epoch, started)
-    local fates, asked = many(FATE, ids), call('EXISTS', CANCELS) == 1 and many(CANCELS, ids) or {}
+    local held, asked = setOf(claims.heldIds(record)), call('EXISTS', CANCELS) == 1 and many(CANCELS, ids) or {}
     for i, id in ipairs(ids) do
-      if not fates[i] or sub(fates[i], 14) ~= epoch then
+      if not held[id] then
         lost[#lost + 1] = id
       elseif asked[i] then
         cancelled[#cancelled + 1] = id

@@ -45,9 +45,9 @@ function ending.leaveClaim(row, kind)
   step.count(row.about.queue, 'processing', -1)
   step.countFreed(row.about.queue, 1)
   row.left = kind
-  call('HDEL', FATE, row.id)
+  claims.leave(row)
   if row.cancelAt then call('HDEL', CANCELS, row.id) end
-  row.held, row.isAhead = nil, nil
+  row.held, row.spot, row.isAhead = nil, nil, nil
   if not record then return end
   row.epoch = record.epoch
   -- A job that was claimed ahead has begun if its handler had a last word.

@@ -28,15 +28,23 @@ function finished.record(no)
   end
   return records[no] or nil
 end
--- A plain job that completed reads as its record says.
-function finished.recall(row)
-  local record = finished.record(row.swift)
+-- Whether a plain job completed by this record, if the job is one that the record may be about.
+function finished.isIn(no, id)
+  local record = finished.record(no)
+  if not record then return false end
   if not record.byId then
     record.byId, record.all = {}, texts(record.results)
     for i, result in ipairs(record.all) do record.byId[record.ids[i]] = result end
   end
+  return record.byId[id] ~= nil
+end
+-- It reads as its record says.
+function finished.recall(row, no)
+  local record = finished.record(no)
+  row.plain, row.swift = nil, no
   row.state, row.left, row.attempts, row.result = 'completed', 'complete', 1, record.byId[row.id]
   row.completedAt, row.startedAt, row.epoch = record.at, record.startedAt, record.epoch
+  row.bytes = row.bytes + #row.result
 end
 
 -- The first job with a rule of count: what completed at this instant or later stands in no set yet.
@@ -123,7 +131,6 @@ end
 -- Off the orders, and on them again. A plain job that completed is an ordinary one from then on.
 function finished.shelve(row)
   leaveOrders(row)
-  if row.swift then call('HDEL', FATE, row.id) end
   row.swift = nil
 end
 function finished.unshelve(row) enterOrders(row) end

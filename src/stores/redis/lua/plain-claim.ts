@@ -29,17 +29,40 @@ local function nextEpoch()
   call('HSET', COUNTERS, 'epoch', epoch)
   return epoch
 end
--- What is popped and may not be claimed ahead goes back to the head. Of each that is taken: its id, its text, and its group,
--- which is shape and chunk; and the shapes by number.
+-- The record of a claim: which plain jobs run under it as one text of ids, in which those that have left it are blank; where
+-- those that were claimed ahead begin in it; and its runs, each of jobs of one shape and chunk. The chunk lists the run.
+local RUNS_MAX = 16
+local function keepClaim(epoch, claim, ids, runs, queues)
+  local pieces, kept, to = {}, {}, 0
+  for r, run in ipairs(runs) do
+    local from, last = run.from, (runs[r + 1] and runs[r + 1].from or #ids + 1) - 1
+    pieces[r] = concat(ids, ',', from, last)
+    to = to + #pieces[r] + 1
+    kept[r] = run.group .. run.first .. run.last .. digits(last - from + 1, 4) .. digits(to, 6)
+    listKnower(run.kind .. ':' .. sub(run.group, 5), run.first .. run.last, '.' .. epoch)
+  end
+  local joined = #pieces == 1 and pieces[1] or concat(pieces, ',')
+  local ahead = claim.begun == 0 and 1 or claim.begun >= #ids and to + 1 or #concat(ids, ',', 1, claim.begun) + 2
+  local named = #runs <= RUNS_MAX and concat(kept) or ''
+  local about = { claim.owner, whole(now), claim.maxStalls, whole(ahead), named, concat(queues, '\0') }
+  call('HSET', root .. 'c', epoch, concat(about, '\0'))
+  call('HSET', root .. 'co', epoch, claim.n)
+  if to > 0 then call('SET', root .. 'b:' .. epoch, joined) end
+  call('ZADD', root .. 'cd', now + claim.leaseMs, epoch)
+  return joined
+end
+-- What is popped and may not be claimed ahead goes back to the head. Of each that is taken: its id and its text; the runs,
+-- and the shapes by number.
 local function popPlain(list, slots, want)
-  local ids, taken, groups, shapes, n = {}, {}, {}, {}, 0
+  local ids, taken, runs, shapes, n = {}, {}, {}, {}, 0
   local given = call('LPOP', list, want) or {}
   local rowTexts, last, about = many(JOB, given), nil, nil
   for i = 1, #given do
     local text = rowTexts[i]
     if text then
       local group = sub(text, 2, 13)
-      if group ~= last then
+      local isNew = group ~= last
+      if isNew then
         local no = sub(group, 1, 4)
         about, last = shapes[no], group
         if not about then
@@ -53,30 +76,22 @@ local function popPlain(list, slots, want)
         local back = {}
         for k = #given, i, -1 do back[#back + 1] = given[k] end
         spread('LPUSH', list, back)
-        return ids, taken, groups, shapes
+        break
       end
       n = n + 1
-      ids[n], taken[n], groups[n] = given[i], text, group
+      ids[n], taken[n] = given[i], text
+      if isNew then runs[#runs + 1] = { group = group, kind = about.kind, from = n, first = sub(text, 14, 15) } end
     end
   end
-  return ids, taken, groups, shapes
+  -- They are in the order of their numbers, because no entry of the list is stale.
+  for r, run in ipairs(runs) do run.last = sub(taken[runs[r + 1] and runs[r + 1].from - 1 or n], 14, 15) end
+  return ids, taken, runs, shapes
 end
--- Fates, the record, counts and events of what was taken.
-local function holdPlain(ids, groups, shapes, lane, owner, slots, leaseMs, maxStalls)
-  local epoch, joined, n, fates, last, begun, ahead = nextEpoch(), concat(ids, ','), #ids, {}, nil, nil, nil
-  for i = 1, n do
-    local group = groups[i]
-    if group ~= last then
-      begun, ahead, last = group .. '.' .. epoch, group .. '~' .. epoch, group
-    end
-    fates[2 * i - 1], fates[2 * i] = ids[i], i > slots and ahead or begun
-  end
-  setMany(FATE, fates)
-  local queue = match(lane, ':(.*)$')
-  call('HSET', root .. 'c', epoch, concat({ owner, whole(now), maxStalls, queue }, '\0'))
-  call('HSET', root .. 'co', epoch, n)
-  call('SET', root .. 'b:' .. epoch, joined)
-  call('ZADD', root .. 'cd', now + leaseMs, epoch)
+-- The record, counts and events of what was taken.
+local function holdPlain(ids, runs, shapes, lane, claim)
+  local epoch, n, queue = nextEpoch(), #ids, match(lane, ':(.*)$')
+  claim.n = n
+  local joined = keepClaim(epoch, claim, ids, runs, { queue })
   if call('HINCRBY', root .. 'tally', queue .. ':pending', -n) == 0 then
     call('HDEL', root .. 'tally', queue .. ':pending')
   end
@@ -116,9 +131,10 @@ local function claimPlain()
   end
   local list, epoch, joined, shown, taken, more = root .. 'l:' .. lane, '0', '', {}, {}, 0
   if lane ~= '' and want > 0 then
-    local ids, groups, shapes
-    ids, taken, groups, shapes = popPlain(list, slots, want)
-    if #ids > 0 then epoch, joined, shown = holdPlain(ids, groups, shapes, lane, owner, slots, leaseMs, maxStalls) end
+    local ids, runs, shapes
+    ids, taken, runs, shapes = popPlain(list, slots, want)
+    local claim = { owner = owner, begun = slots, leaseMs = leaseMs, maxStalls = maxStalls }
+    if #ids > 0 then epoch, joined, shown = holdPlain(ids, runs, shapes, lane, claim) end
     if call('EXISTS', list) == 1 then
       more = 1
     else
@@ -142,12 +158,13 @@ export const begin = String.raw`
 local function beginAhead(epoch, ids)
   local begun = {}
   for i, fate in ipairs(many(FATE, ids)) do
-    if fate and sub(fate, 13) == '~' .. epoch then
+    if fate == '~' .. epoch then
       begun[#begun + 1] = ids[i]
-      begun[#begun + 1] = sub(fate, 1, 12) .. '.' .. epoch
+      begun[#begun + 1] = '.' .. epoch
     end
   end
   spread('HSET', FATE, begun)
+  spread('SADD', root .. 'a:' .. epoch, ids)
 end
 local function beginStarted(owner)
   for _ = 1, tonumber(arg()) do

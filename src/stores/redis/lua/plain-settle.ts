@@ -1,100 +1,159 @@
 /**
- * The short way of an ending: a plain job that returned a value at its first attempt. Its row stays as it was inserted;
- * the call writes one record of all that ended by it, and each job's fate names the record. What has another fate, and
- * what is ranked by a rule of count, goes the long way.
+ * The short way of an ending: plain jobs that returned a value at their first attempt. Their rows stay as they were inserted;
+ * the call writes one record of all that ended by it under a claim, and their chunks list the record. A job that is not in the
+ * text of its claim, and one that is ranked by a rule of count, goes the long way.
  */
 export const settlePlain = String.raw`
--- How jobs of this fate end: nil where they go the long way.
-local function swiftly(fate, epoch)
-  local mark, shape = sub(fate, 13), sub(fate, 1, 4)
-  if (mark ~= '.' .. epoch and mark ~= '~' .. epoch) or shape == '    ' then return nil end
-  local kind, queue, marks = match(call('HGET', root .. 'shape', shape), '^([^%z]*)%z([^%z]*)%z[^%z]*%z([^%z]*)')
-  if find(marks, 'k', 1, true) or call('EXISTS', root .. 'g:' .. kind .. ':completed') == 1 then return nil end
-  return { n = 0, shape = shape, chunk = sub(fate, 5, 12), kind = kind, queue = queue }
+-- What the jobs of a shape have in common; whether they may end by the short way.
+local shapesSeen = {}
+local function shapeSeen(no)
+  local shape = shapesSeen[no]
+  if not shape then
+    local kind, queue, marks = match(call('HGET', root .. 'shape', no), '^([^%z]*)%z([^%z]*)%z[^%z]*%z([^%z]*)')
+    local isRanked = find(marks, 'k', 1, true) or call('EXISTS', root .. 'g:' .. kind .. ':completed') == 1
+    shape = { kind = kind, queue = queue, isSwift = not isRanked }
+    shapesSeen[no] = shape
+  end
+  return shape
+end
+local function runNamed(group, range, size, to)
+  return { n = 0, no = sub(group, 1, 4), chunk = sub(group, 5), range = range, size = size, to = to }
+end
+-- The shape of a run that still has jobs: the last job of a shape takes it along.
+local function shapeIn(run)
+  run.shape = run.shape or shapeSeen(run.no)
+  return run.shape
+end
+-- As keepClaim wrote them.
+local function runsIn(text)
+  local runs = {}
+  for at = 1, #text, 26 do
+    local size, to = number(sub(text, at + 16, at + 19)), number(sub(text, at + 20, at + 25))
+    runs[#runs + 1] = runNamed(sub(text, at, at + 11), sub(text, at + 12, at + 15), size, to)
+  end
+  return runs
+end
+-- Jobs that stand side by side in the text: how many of which run, without a look at each. Returns their shape; nil: that
+-- takes a look.
+local function countSpan(text, runs, at, behind, n)
+  local from, left, lane = 1, n, nil
+  for _, run in ipairs(runs) do
+    if run.to >= at and from < behind then
+      local shape = shapeIn(run)
+      if not shape.isSwift or (lane and (lane.queue ~= shape.queue or lane.kind ~= shape.kind)) then return nil end
+      lane = shape
+      if behind <= run.to then run.n = left
+      elseif at <= from then run.n = run.size
+      else run.n = #names(sub(text, at, run.to - 1)) end
+      left = left - run.n
+    end
+    from = run.to + 1
+  end
+  return lane
+end
+-- Of these jobs, those that stand in the text: by id the run of each, and the text without them. Where a claim has more runs
+-- than its record names, the rows tell.
+local function countScattered(text, runs, ids)
+  local wanted, list, at, r, named = setOf(ids), names(text), 1, 1, {}
+  local rowTexts = #runs == 0 and many(JOB, list)
+  for i = 1, #list do
+    local id = list[i]
+    while runs[r] and not rowTexts and at > runs[r].to do r = r + 1 end
+    at = at + #id + 1
+    if wanted[id] == true then
+      local run = runs[r]
+      if rowTexts then
+        local group = sub(rowTexts[i], 2, 13)
+        run = named[group] or runNamed(group, '00vv')
+        named[group] = run
+      end
+      if shapeIn(run).isSwift then
+        if rowTexts and run.n == 0 then runs[#runs + 1] = run end
+        wanted[id], run.n, list[i] = run, run.n + 1, string.rep(' ', #id)
+      end
+    end
+  end
+  return wanted, concat(list, ',')
 end
 local function closeClaim(epoch, n)
-  if call('HINCRBY', root .. 'co', epoch, -n) > 0 then return end
+  if call('HINCRBY', root .. 'co', epoch, -n) > 0 then return false end
   call('HDEL', root .. 'co', epoch)
   call('HDEL', root .. 'c', epoch)
-  call('DEL', root .. 'b:' .. epoch)
+  call('DEL', root .. 'b:' .. epoch, root .. 'h:' .. epoch, root .. 'a:' .. epoch)
   call('ZREM', root .. 'cd', epoch)
+  return true
 end
-local function countEnded(group)
-  local field, n, queue = group.kind .. ':' .. group.chunk, group.n, group.queue
+local function countEnded(run, no)
+  local kind, queue, n = run.shape.kind, run.shape.queue, run.n
+  local field = kind .. ':' .. run.chunk
+  listKnower(field, run.range, '=' .. no)
   if call('HINCRBY', root .. 'chunklive', field, -n) <= 0 then
     call('HDEL', root .. 'chunklive', field)
-    call('ZREM', root .. 'il:' .. group.kind, group.chunk)
+    call('ZREM', root .. 'il:' .. kind, run.chunk)
   end
-  call('ZADD', root .. 'id:' .. group.kind, 0, group.chunk)
+  call('ZADD', root .. 'id:' .. kind, 0, run.chunk)
   if call('HINCRBY', root .. 'tally', queue .. ':processing', -n) == 0 then
     call('HDEL', root .. 'tally', queue .. ':processing')
   end
   call('HINCRBY', root .. 'tally', queue .. ':completed', n)
   ended.freed[queue] = (ended.freed[queue] or 0) + n
 end
--- Ends those of one claim that can be; returns which ones cannot, by index.
-local function settlePlain(owner, epoch, n, joined, results)
-  local record, rest = call('HGET', root .. 'c', epoch), {}
-  local isOurs = record and sub(record, 1, #owner + 1) == owner .. '\0'
-  -- The records of endings are in the order of time; a clock that was set back would break it.
-  if not isOurs or (tonumber(call('HGET', COUNTERS, 'ended')) or 0) > now then
-    for i = 1, n do rest[i] = i end
-    return rest
-  end
-  local ids, groups, done = names(joined), {}, {}
-  local fates, marks, k, last, group = many(FATE, ids), {}, 0, nil, nil
-  local mark = '=' .. whole((tonumber(call('HGET', COUNTERS, 'firstEnded')) or 0) + call('LLEN', root .. 'fin'))
-  for i = 1, n do
-    local id, fate = ids[i], fates[i] or ''
-    if fate ~= last then
-      if groups[fate] == nil then groups[fate] = swiftly(fate, epoch) or false end
-      group, last = groups[fate], fate
-    end
-    if group and not done[id] then
-      done[id], group.n, k = true, group.n + 1, k + 1
-      marks[2 * k - 1], marks[2 * k] = id, mark
+local function tellEnded(shape, joined, n)
+  tellRun('{"name":"completed","type":"' .. shape.kind .. '","queue":"' .. shape.queue .. '","attempt":1}\t', joined, n)
+end
+-- Those that end, and by index those that do not; events are told in the order of their lanes.
+local function pickEnded(ids, results, wanted)
+  local own, left, rest, lanes, order, list = {}, {}, {}, {}, {}, texts(results)
+  for i = 1, #ids do
+    local id = ids[i]
+    local run = wanted[id]
+    if run and run ~= true then
+      wanted[id] = nil
+      own[#own + 1], left[#left + 1] = id, list[i]
+      local name = run.shape.kind .. ':' .. run.shape.queue
+      if not lanes[name] then
+        lanes[name] = { shape = run.shape }
+        order[#order + 1] = lanes[name]
+      end
+      table.insert(lanes[name], id)
     else
       rest[#rest + 1] = i
     end
   end
-  if k == 0 then return rest end
-  local shapes, several = {}, false
-  for _, each in pairs(groups) do
-    if each and each.n > 0 then
-      countEnded(each)
-      several = several or (next(shapes) ~= nil and not shapes[each.shape])
-      shapes[each.shape] = each
-    end
+  for _, lane in ipairs(order) do tellEnded(lane.shape, concat(lane, ','), #lane) end
+  return #own, concat(own, ','), concat(left, '\0'), rest
+end
+-- Ends those of one claim that can be; returns which ones cannot, by index.
+local function settlePlain(owner, epoch, n, joined, results)
+  local record, rest = call('HGET', root .. 'c', epoch), {}
+  local isOurs = record and sub(record, 1, #owner + 1) == owner .. '\0'
+  local text = isOurs and call('GET', root .. 'b:' .. epoch)
+  -- The records of endings are in the order of time; a clock that was set back would break it.
+  if not text or (tonumber(call('HGET', COUNTERS, 'ended')) or 0) > now then
+    for i = 1, n do rest[i] = i end
+    return rest
   end
-  if k < n then
-    local own, left, list = {}, {}, texts(results)
-    for i = 1, #rest do list[rest[i]] = false end
-    for i = 1, n do
-      if list[i] then
-        own[#own + 1], left[#left + 1] = ids[i], list[i]
-      end
-    end
-    joined, results = concat(own, ','), concat(left, '\0')
+  local at, kept = match(record, '^[^%z]*%z(%d+)%z[^%z]*%z[^%z]*%z([^%z]*)')
+  local runs, spot, k, remaining = runsIn(kept), spotIn(text, joined), n, nil
+  local shape = spot and countSpan(text, runs, spot, spot + #joined, n)
+  if shape then
+    tellEnded(shape, joined, n)
+  else
+    local ids, wanted = names(joined), nil
+    runs = runsIn(kept)
+    wanted, remaining = countScattered(text, runs, ids)
+    k, joined, results, rest = pickEnded(ids, results, wanted)
+    if k == 0 then return rest end
   end
-  spread('HSET', FATE, marks)
-  local at = match(record, '^[^%z]*%z(%d+)')
+  local no = whole((tonumber(call('HGET', COUNTERS, 'firstEnded')) or 0) + call('LLEN', root .. 'fin'))
+  for _, run in ipairs(runs) do
+    if run.n > 0 then countEnded(run, no) end
+  end
   call('RPUSH', root .. 'fin', whole(now) .. ',' .. at .. ',' .. epoch .. '\n' .. joined .. '\n' .. results)
   call('HSET', COUNTERS, 'ended', now)
-  closeClaim(epoch, k)
-  for shape, each in pairs(shapes) do
-    local list, told = joined, k
-    if several then
-      list = {}
-      for i = 1, n do
-        local own = groups[fates[i] or '']
-        if own and own.shape == shape and done[ids[i]] then
-          list[#list + 1] = ids[i]
-          done[ids[i]] = nil
-        end
-      end
-      list, told = concat(list, ','), #list
-    end
-    tellRun('{"name":"completed","type":"' .. each.kind .. '","queue":"' .. each.queue .. '","attempt":1}\t', list, told)
+  if not closeClaim(epoch, k) then
+    if remaining then call('SET', root .. 'b:' .. epoch, remaining)
+    else call('SETRANGE', root .. 'b:' .. epoch, spot - 1, string.rep(' ', #joined)) end
   end
   ended.any = true
   return rest

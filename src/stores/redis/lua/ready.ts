@@ -42,6 +42,11 @@ local function turnPage(source, came)
   source.buffer, source.first, source.page = {}, 1, min(500, 4 * source.page)
   return source.buffer
 end
+-- A job that was removed and came again stands in its list twice.
+local function isTaken(id)
+  local row = tables.stored(id)
+  return row.held ~= nil or row.state ~= nil
+end
 -- A page of each: one look at the rows of all.
 local function fillLists(lists)
   local ids, came = {}, {}
@@ -50,7 +55,8 @@ local function fillLists(lists)
     for i = 1, #page do ids[#ids + 1] = page[i] end
     came[s] = #page
   end
-  local rowTexts, fates = many(JOB, ids), call('EXISTS', STALE) == 1 and many(FATE, ids) or {}
+  local rowTexts, mayBeStale = many(JOB, ids), call('EXISTS', STALE) == 1
+  if mayBeStale then tables.load(ids) end
   local k = 0
   for s, source in ipairs(lists) do
     local before = source.at
@@ -58,7 +64,7 @@ local function fillLists(lists)
     for i = 1, came[s] do
       k = k + 1
       local text = rowTexts[k]
-      if text and byte(text, 1) == 80 and not fates[k] then
+      if text and rows.isPlain(text) and not (mayBeStale and isTaken(ids[k])) then
         buffer[#buffer + 1] = {
           source = source, id = ids[k], text = text, queue = source.lane.queue, position = before + i, stale = source.stale,
           score = PLAIN_SCORE + number(sub(text, 16, 24)), seq = number(sub(text, 6, 15)),

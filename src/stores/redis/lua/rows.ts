@@ -4,11 +4,8 @@
  *   P  a plain job that was never touched since its insert:  P shape:4 seq:10 createdAt:9 input
  *   anything else: the fields that differ from a plain new job, as a map of MessagePack
  *
- * What becomes of it is in the hash `fate`, so that a claim, and the ending of a plain job, write no row:
- *
- *   shape:4 chunk:8 mark epoch  runs under this claim; the mark is `.`, or `~` while it was claimed ahead and has not begun;
- *                               twelve spaces stand for shape and chunk of a job that is not plain
- *   =number                     a plain job that completed at its first attempt, by the record of that number (finished.ts)
+ * A claim writes no row, and neither does the ending of a plain job that completed at its first attempt: claims.ts says
+ * where it is known what became of it.
  *
  * Numbers of fixed width are digits of base 32. What many jobs have in common, their shape (type, queue, attempts, policy,
  * source), is stored once and named by a number.
@@ -100,17 +97,14 @@ local function otherRow(id, text)
   end
   return row
 end
-function rows.decode(id, text, fate)
-  local row = byte(text, 1) == 80 and plainRow(id, text) or otherRow(id, text)
+function rows.isPlain(text) return byte(text, 1) == 80 end
+-- fate: of one that is not plain; under: the claim that it may run under.
+function rows.decode(id, text, fate, under)
+  local isPlain = rows.isPlain(text)
+  local row = isPlain and plainRow(id, text) or otherRow(id, text)
   row.bytes = #text
-  if not fate then return row end
-  if byte(fate, 1) == 61 then
-    row.plain, row.swift = nil, tonumber(sub(fate, 2))
-    finished.recall(row)
-    row.bytes = row.bytes + #(row.result or '')
-  else
-    row.held, row.isAhead = sub(fate, 14), sub(fate, 13, 13) == '~'
-  end
+  if isPlain then claims.recall(row, under)
+  elseif fate then row.held, row.isAhead = sub(fate, 2), byte(fate, 1) == 126 end
   return row
 end
 end

@@ -83,9 +83,9 @@ end
 export const settleBatch = String.raw`
 -- Their rows are read together.
 local function settleAll(list)
-  local ids = {}
-  for i, said in ipairs(list) do ids[i] = said.id end
-  tables.load(ids)
+  local ids, underOf = {}, {}
+  for i, said in ipairs(list) do ids[i], underOf[said.id] = said.id, said.epoch end
+  tables.load(ids, underOf)
   for _, said in ipairs(list) do answers[said.place] = settleOne(owner, said) end
 end
 settleAll(remaining)

@@ -91,6 +91,22 @@ local function split(joined, mark)
 end
 local function texts(joined) return split(joined, '\0') end
 local function names(joined) return joined == '' and {} or split(joined, ',') end
+-- Where these names stand one after the other among others; nil: nowhere.
+local COMMA = 44
+local function spotIn(joined, some)
+  local at = find(joined, some, 1, true)
+  while at do
+    local behind = at + #some
+    if (at == 1 or byte(joined, at - 1) == COMMA) and (behind > #joined or byte(joined, behind) == COMMA) then return at end
+    at = find(joined, some, at + 1, true)
+  end
+end
+-- Lists in a chunk who knows of its plain jobs in this range of numbers, given by their last two digits. What is about one of
+-- the 32 parts of a chunk alone stands in a list of that part: where jobs are claimed one by one, there are many.
+local function listKnower(field, range, knower)
+  local part = sub(range, 1, 1)
+  call('RPUSH', root .. 'r:' .. field .. (part == sub(range, 3, 3) and ':' .. part or ''), range .. knower)
+end
 -- How many jobs are stored, live ones that belong to others not counted.
 local function storedTotal() return call('HLEN', JOB) - (tonumber(call('HGET', COUNTERS, 'owned')) or 0) end
 -- A list of n arguments; -1 stands for none, which is not the same as an empty one.

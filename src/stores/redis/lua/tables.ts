@@ -1,6 +1,6 @@
 /** Stored jobs by their ids, each the same table throughout a step, and what is found by key, subject and owner. */
 export const tables = String.raw`
-local loaded, changed, gone, fateless = {}, {}, {}, {}
+local loaded, changed, gone = {}, {}, {}
 
 local function bySubject(subject) return root .. 's:' .. subject end
 local function byKey(key) return root .. 'k:' .. key end
@@ -33,9 +33,9 @@ function tables.owing(list)
   return owing
 end
 
--- Reads what is not read yet.
-function tables.load(ids)
-  local missing = {}
+-- Reads what is not read yet. underOf: by id the epochs under which they may run, where that is known.
+function tables.load(ids, underOf)
+  local missing, others, fates = {}, {}, {}
   for _, id in ipairs(ids) do
     if loaded[id] == nil then
       missing[#missing + 1] = id
@@ -43,25 +43,29 @@ function tables.load(ids)
     end
   end
   if #missing == 0 then return end
-  local rowTexts, fates = many(JOB, missing), many(FATE, missing)
+  local rowTexts = many(JOB, missing)
+  for i, id in ipairs(missing) do
+    if rowTexts[i] and not rows.isPlain(rowTexts[i]) then others[#others + 1] = id end
+  end
+  for i, fate in ipairs(many(FATE, others)) do fates[others[i]] = fate end
   for i, id in ipairs(missing) do
     local text = rowTexts[i]
-    if text then loaded[id] = rows.decode(id, text, fates[i]) end
+    if text then loaded[id] = rows.decode(id, text, fates[id], underOf and underOf[id]) end
   end
 end
 -- For one that was only looked at: it is read again if it is asked for again.
 function tables.forget(id) loaded[id] = nil end
 -- Live or finished; nil: there is none.
-function tables.stored(id)
+function tables.stored(id, under)
   local row = loaded[id]
   if row == nil then
-    tables.load({ id })
+    tables.load({ id }, under and { [id] = under })
     row = loaded[id]
   end
   return row or nil
 end
-function tables.live(id)
-  local row = tables.stored(id)
+function tables.live(id, under)
+  local row = tables.stored(id, under)
   if row and not row.state then return row end
 end
 local buried, burials = {}, {}
@@ -75,9 +79,7 @@ end
 
 function tables.save(row)
   -- A plain job that runs is not to end by the short way any more.
-  if row.plain and row.held then
-    call('HSET', FATE, row.id, '            ' .. (row.isAhead and '~' or '.') .. row.held)
-  end
+  if row.plain and row.held then claims.change(row) end
   row.plain = nil
   changed[row.id] = row
 end
@@ -117,7 +119,6 @@ function tables.drop(row)
   if row.state then
     chunks.changeRow(row, -1, 0)
     finished.remove(row)
-    if row.swift then fateless[#fateless + 1] = row.id end
   else
     chunks.changeRow(row, -1, -1)
     leaveLive(row)
@@ -163,8 +164,7 @@ local function flushRows()
   for id in pairs(gone) do ids[#ids + 1] = id end
   setMany(JOB, rowTexts)
   spread('HDEL', JOB, ids)
-  spread('HDEL', FATE, fateless)
-  changed, gone, fateless = {}, {}, {}
+  changed, gone = {}, {}
 end
 -- Before the chunks, which look at what is left.
 table.insert(flushes, 1, flushRows)
