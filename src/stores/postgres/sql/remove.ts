@@ -3,6 +3,7 @@ import { leavings, stateName } from './end.js';
 import { owner } from './own.js';
 
 const tombsMax = 10_000;
+const trimmedMax = 2_000;
 const lapse = leavings.indexOf('lapse');
 
 export const remove = (s: string): string => `
@@ -121,7 +122,7 @@ begin
     insert into ${s}.tombs (at, epoch, "left", id, type, queue, state, why, reason, print)
     select p_now, g.epoch, g."left", g.id, g.type, g.queue, ${stateName('g.state')}, p_why, p_reason,
       coalesce(g.print, ${s}.tomb_print(g.type, g.input)) from gone g
-    where g.owned_by is null order by g.completed_at, g.seq on conflict (id) do nothing
+    where g.owned_by is null and not exists (select 1 from ${s}.tombs t where t.id = g.id offset 0) order by g.completed_at, g.seq
   ), told as (
     insert into ${s}.events (step, at, name, type, queue, subject, ids, completed, failed, cancelled, expired)
     select p_step, p_now, 'removed', y.type, y.queue, y.subject, string_agg(y.id, ',' order by y.o),
@@ -135,11 +136,13 @@ begin
   return v_n;
 end $$;
 
+-- One at a time; who comes second leaves it to the first.
 create function ${s}.trim_tombs() returns void language plpgsql as $$
 declare
+  v_first bigint := (select t.no from ${s}.tombs t order by t.no limit 1);
   v_last bigint := (select t.no from ${s}.tombs t order by t.no desc limit 1);
 begin
-  delete from ${s}.tombs t where t.no = any(array(
-    select x.no from ${s}.tombs x where x.no <= v_last - ${tombsMax} order by x.no limit 2000 for update skip locked));
+  if v_first > v_last - ${tombsMax} or not pg_try_advisory_xact_lock('${s}.tombs'::regclass::oid::int4, 0) then return; end if;
+  delete from ${s}.tombs t where t.no >= v_first and t.no <= least(v_last - ${tombsMax}, v_first + ${trimmedMax - 1});
 end $$;
 `;

@@ -33,6 +33,8 @@ begin
       where d.keep_ms is null and d.held_until is null and d.created_at < p_now - r.ms
       order by d.created_at, d.seq limit p_limit for update skip locked);
   end if;
+  -- The others are in that order unless they were found by their creation.
+  if v_own = '{}' and r.by_completion then return v_other; end if;
   return array(select d.seq from unnest(v_own || v_other) x(seq)
     cross join lateral (select k.seq, k.completed_at from ${s}.done k where k.seq = x.seq offset 0) d
     order by d.completed_at, d.seq limit p_limit);

@@ -21,6 +21,7 @@ declare
   t ${s}.tended;
   c ${s}.cleaned;
   f ${s}.collected;
+  v_quiet boolean;
 begin
   hints := '';
   busy := false;
@@ -41,6 +42,7 @@ begin
       busy := term is null;
     end if;
   end if;
+  v_quiet := t.step is null;
   if p_retention_ms is not null and (p_entry is null or p_holder is null) and not busy then
     t.step := coalesce(t.step, ${s}.begin_step(false));
     c := ${s}.clean_up(t.step, v_now, p_limit, row(p_retention_ms, p_by_completion, p_most)::${s}.retention);
@@ -55,10 +57,14 @@ begin
   by_count := c.by_count;
   by_cap := c.by_cap;
   more := t.more or c.more or f.more;
-  if t.step is not null then
+  if v_quiet then
+    -- What is gone frees nothing: only who follows the events would hear of it, and looks for himself. To notify would make
+    -- each enqueue wait until this step, which writes much, is on the disk.
+    hints := case when by_age + by_count + by_cap > 0 then 'e' else '' end;
+  else
     hints := ${s}.finish_step(t.step, v_now, p_sender, case when lapsed + expired + fenced > 0 then p_cap end, false, null);
   end if;
-  if p_entry is null then perform ${s}.fold(v_now); end if;
+  if p_entry is null and (not more or t.step % 32 = 0) then perform ${s}.fold(v_now); end if;
   return next;
 end $$;
 
