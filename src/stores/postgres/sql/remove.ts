@@ -72,7 +72,7 @@ begin
       case when p_epoch is not null then 'processing' when j.expires_at <= p_now then 'expired' else 'pending' end, 'removed', p_reason,
       coalesce(j.print, ${s}.tomb_print(j.type, j.input)))
     on conflict (id) do nothing;
-    perform ${s}.trim_tombs();
+    perform ${s}.trim_tombs(false);
   end if;
   insert into ${s}.events (step, at, name, type, queue, subject, ids, left_epoch, pending, delayed, processing, cancel, owned)
   values (p_step, p_now, 'removed', j.type, j.queue, j.subject, j.id, p_epoch, case when p_epoch is null then -1 end,
@@ -132,15 +132,17 @@ begin
     group by y.type, y.queue, y.subject order by min(y.o)
   )
   select count(*) into v_n from gone;
-  perform ${s}.trim_tombs();
+  perform ${s}.trim_tombs(false);
   return v_n;
 end $$;
 
--- One at a time; who comes second leaves it to the first.
-create function ${s}.trim_tombs() returns void language plpgsql as $$
+-- One at a time; who comes second leaves it. p_all: also what was left long ago, for which an index is passed over that
+-- remembers what has gone until it is vacuumed.
+create function ${s}.trim_tombs(p_all boolean) returns void language plpgsql as $$
 declare
-  v_first bigint := (select t.no from ${s}.tombs t order by t.no limit 1);
   v_last bigint := (select t.no from ${s}.tombs t order by t.no desc limit 1);
+  v_first bigint := (select t.no from ${s}.tombs t
+    where t.no > case when p_all then 0 else v_last - ${tombsMax + 2 * trimmedMax} end order by t.no limit 1);
 begin
   if v_first > v_last - ${tombsMax} or not pg_try_advisory_xact_lock('${s}.tombs'::regclass::oid::int4, 0) then return; end if;
   delete from ${s}.tombs t where t.no >= v_first and t.no <= least(v_last - ${tombsMax}, v_first + ${trimmedMax - 1});
