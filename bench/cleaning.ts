@@ -5,7 +5,7 @@ import { performance } from 'node:perf_hooks';
 import type { OpenCleaner, Where } from './contender.js';
 import { type Cleaning, measureCleaning, warmUpMs } from './measure-cleaning.js';
 import { ownClock } from './own-clock.js';
-import { payload, settle } from './prepare.js';
+import { age, payload, settle } from './prepare.js';
 
 export interface CleanOrder {
   /** The module that opens the system. */
@@ -47,6 +47,7 @@ async function cleanIn({ module, where, jobs, seconds, serverPid }: CleanOrder):
   const loadedFrom = performance.now();
   const system = await openCleaner({ ...where, at, payload }, { count: jobs, afterMs });
   await settle(where);
+  await age(where);
   const loadSeconds = (performance.now() - loadedFrom) / 1_000;
   const cleaned = await measureCleaning(system, seconds, ownClock(serverPid));
   await system.close();

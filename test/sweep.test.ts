@@ -338,9 +338,16 @@ describe('the parts of a cleanup', () => {
     expect(Math.max(...limits)).toBeLessThan(55);
   });
 
-  it('grow by what a millisecond holds, whatever a call costs without any rows, up to 500', async () => {
-    expect((await limitsWhere(0, 0.01)).at(-1)).toBe(150);
+  it('grow to what a millisecond holds, up to 500', async () => {
+    expect((await limitsWhere(0, 0.01)).at(-1)).toBe(100);
     expect((await limitsWhere(0.1, 0.001)).at(-1)).toBe(500);
+  });
+
+  it('take half as long again as the cheapest one where that is longer, but no more than 2 ms', async () => {
+    expect((await limitsWhere(1, 0.01)).at(-1)).toBe(125); // 1.5 ms, and then 2.25
+    const limit = (await limitsWhere(9, 0.02)).at(-1)!; // 10 ms, and then 12
+    expect(limit).toBeGreaterThan(145);
+    expect(limit).toBeLessThanOrEqual(150);
   });
 
   it('leave others as much time as they took, up to 5 ms, and go on at once where no time passes', async () => {

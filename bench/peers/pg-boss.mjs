@@ -92,11 +92,13 @@ async function loadCompleted(boss, client, payload, count) {
   for (let from = 0; from < count; from += perCall) {
     await client.query(
       `insert into pgboss.job
-       select (jsonb_populate_record(j, jsonb_build_object(
-         'id', gen_random_uuid(), 'created_on', at.ago, 'started_on', at.ago, 'completed_on', at.ago))).*
+       select copy.*
        from pgboss.job j
        cross join (select now() - interval '8 days' as ago) at
-       cross join generate_series(1, $2::int) n
+       cross join generate_series(1, $2::int) n(no)
+       cross join lateral jsonb_populate_record(j, jsonb_build_object(
+         'id', case when n.no > 0 then gen_random_uuid() end,
+         'created_on', at.ago, 'started_on', at.ago, 'completed_on', at.ago)) copy
        where j.id = $1`,
       [id, Math.min(perCall, count - from)],
     );

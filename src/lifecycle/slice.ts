@@ -1,12 +1,14 @@
 /**
- * How much one call of a cleanup takes on, and how long it then steps aside: a part may take about a millisecond longer than
- * the cheapest one did, so that claims hardly notice it, and up to half of the time is everybody else's.
+ * How much one call of a cleanup takes on, and how long it then steps aside. A part may take a millisecond, so that claims
+ * hardly notice it even where everybody waits for it; or, where the call itself is dear, half as long again as the cheapest
+ * one, but hardly more where it is the rows that are. Up to half of the time is everybody else's.
  */
 import { pause, type System } from '../core/system.js';
 
 const most = 500;
 const least = 50;
-const graceMs = 1;
+const shortMs = 1;
+const graceMs = 2;
 const longestRestMs = 5;
 
 export function createSlice(system: System, signal: AbortSignal) {
@@ -19,7 +21,7 @@ export function createSlice(system: System, signal: AbortSignal) {
       const answer = await work(limit);
       tookMs = system.monotonic() - began;
       cheapestMs = Math.min(cheapestMs, tookMs);
-      const factor = (graceMs + cheapestMs) / tookMs;
+      const factor = Math.max(shortMs, cheapestMs + Math.min(graceMs, cheapestMs / 2)) / tookMs;
       limit = Math.round(Math.min(most, Math.max(least, limit * Math.min(2, Math.max(0.5, factor)))));
       return answer;
     },

@@ -3,6 +3,7 @@ import { leavings, stateName } from './end.js';
 import { owner } from './own.js';
 
 const tombsMax = 10_000;
+const trimmedMax = 2_000;
 const lapse = leavings.indexOf('lapse');
 
 export const remove = (s: string): string => `
@@ -71,7 +72,7 @@ begin
       case when p_epoch is not null then 'processing' when j.expires_at <= p_now then 'expired' else 'pending' end, 'removed', p_reason,
       coalesce(j.print, ${s}.tomb_print(j.type, j.input)))
     on conflict (id) do nothing;
-    perform ${s}.trim_tombs();
+    perform ${s}.trim_tombs(false);
   end if;
   insert into ${s}.events (step, at, name, type, queue, subject, ids, left_epoch, pending, delayed, processing, cancel, owned)
   values (p_step, p_now, 'removed', j.type, j.queue, j.subject, j.id, p_epoch, case when p_epoch is null then -1 end,
@@ -121,7 +122,7 @@ begin
     insert into ${s}.tombs (at, epoch, "left", id, type, queue, state, why, reason, print)
     select p_now, g.epoch, g."left", g.id, g.type, g.queue, ${stateName('g.state')}, p_why, p_reason,
       coalesce(g.print, ${s}.tomb_print(g.type, g.input)) from gone g
-    where g.owned_by is null order by g.completed_at, g.seq on conflict (id) do nothing
+    where g.owned_by is null and not exists (select 1 from ${s}.tombs t where t.id = g.id offset 0) order by g.completed_at, g.seq
   ), told as (
     insert into ${s}.events (step, at, name, type, queue, subject, ids, completed, failed, cancelled, expired)
     select p_step, p_now, 'removed', y.type, y.queue, y.subject, string_agg(y.id, ',' order by y.o),
@@ -131,15 +132,19 @@ begin
     group by y.type, y.queue, y.subject order by min(y.o)
   )
   select count(*) into v_n from gone;
-  perform ${s}.trim_tombs();
+  perform ${s}.trim_tombs(false);
   return v_n;
 end $$;
 
-create function ${s}.trim_tombs() returns void language plpgsql as $$
+-- One at a time; who comes second leaves it. p_all: also what was left long ago, for which an index is passed over that
+-- remembers what has gone until it is vacuumed.
+create function ${s}.trim_tombs(p_all boolean) returns void language plpgsql as $$
 declare
   v_last bigint := (select t.no from ${s}.tombs t order by t.no desc limit 1);
+  v_first bigint := (select t.no from ${s}.tombs t
+    where t.no > case when p_all then 0 else v_last - ${tombsMax + 2 * trimmedMax} end order by t.no limit 1);
 begin
-  delete from ${s}.tombs t where t.no = any(array(
-    select x.no from ${s}.tombs x where x.no <= v_last - ${tombsMax} order by x.no limit 2000 for update skip locked));
+  if v_first > v_last - ${tombsMax} or not pg_try_advisory_xact_lock('${s}.tombs'::regclass::oid::int4, 0) then return; end if;
+  delete from ${s}.tombs t where t.no >= v_first and t.no <= least(v_last - ${tombsMax}, v_first + ${trimmedMax - 1});
 end $$;
 `;

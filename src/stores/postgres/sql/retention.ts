@@ -14,8 +14,9 @@ create function ${s}.is_over_age(d ${s}.done, p_now bigint, r ${s}.retention) re
     when r.by_completion then d.completed_at < p_now - r.ms else d.created_at < p_now - r.ms end
 $$;
 
--- Oldest first; locked.
-create function ${s}.over_age(p_now bigint, r ${s}.retention, p_limit int) returns bigint[]
+-- Oldest first; locked. p_past: what ended before this instant is looked for only where too few ended since: it has mostly
+-- gone, and an index remembers what has gone until it is vacuumed.
+create function ${s}.over_age(p_now bigint, r ${s}.retention, p_limit int, p_past bigint) returns bigint[]
 language plpgsql ${ordered} as $$
 declare
   v_own bigint[];
@@ -25,14 +26,17 @@ begin
     order by d.go_at, d.seq limit p_limit for update skip locked);
   if r.by_completion then
     v_other := array(select d.seq from ${s}.done d
-      where d.keep_ms is null and d.held_until is null and d.completed_at < p_now - r.ms
+      where d.keep_ms is null and d.held_until is null and d.completed_at >= p_past and d.completed_at < p_now - r.ms
       order by d.completed_at, d.seq limit p_limit for update skip locked);
+    if p_past > 0 and cardinality(v_other) < p_limit then return ${s}.over_age(p_now, r, p_limit, 0); end if;
   else
     perform ${s}.index_creation();
     v_other := array(select d.seq from ${s}.done d
       where d.keep_ms is null and d.held_until is null and d.created_at < p_now - r.ms
       order by d.created_at, d.seq limit p_limit for update skip locked);
   end if;
+  -- The others are in that order unless they were found by their creation.
+  if v_own = '{}' and r.by_completion then return v_other; end if;
   return array(select d.seq from unnest(v_own || v_other) x(seq)
     cross join lateral (select k.seq, k.completed_at from ${s}.done k where k.seq = x.seq offset 0) d
     order by d.completed_at, d.seq limit p_limit);

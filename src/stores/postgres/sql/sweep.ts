@@ -21,6 +21,8 @@ declare
   t ${s}.tended;
   c ${s}.cleaned;
   f ${s}.collected;
+  v_quiet boolean;
+  v_past bigint;
 begin
   hints := '';
   busy := false;
@@ -39,11 +41,13 @@ begin
     if p_holder is not null and p_retention_ms is not null then
       term := ${s}.take_term(v_now, p_holder, p_ttl_ms);
       busy := term is null;
+      v_past := (select k.past from ${s}.terms k);
     end if;
   end if;
+  v_quiet := t.step is null;
   if p_retention_ms is not null and (p_entry is null or p_holder is null) and not busy then
     t.step := coalesce(t.step, ${s}.begin_step(false));
-    c := ${s}.clean_up(t.step, v_now, p_limit, row(p_retention_ms, p_by_completion, p_most)::${s}.retention);
+    c := ${s}.clean_up(t.step, v_now, p_limit, row(p_retention_ms, p_by_completion, p_most)::${s}.retention, v_past);
     select string_agg(b.id, ',' order by x.o) into owing from unnest(c.owing) with ordinality x(seq, o)
       cross join lateral (select k.id from ${s}.jobs k where k.seq = x.seq offset 0) b;
     select string_agg(x.id, ','), count(*) = p_limit or c.more into due_things, c.more from ${s}.due_things(v_now, -1, -1, p_limit) x;
@@ -55,15 +59,21 @@ begin
   by_count := c.by_count;
   by_cap := c.by_cap;
   more := t.more or c.more or f.more;
-  if t.step is not null then
+  if v_quiet then
+    -- What is gone frees nothing: only who follows the events would hear of it, and looks for himself. To notify would make
+    -- each enqueue wait until this step, which writes much, is on the disk.
+    hints := case when by_age + by_count + by_cap > 0 then 'e' else '' end;
+  else
     hints := ${s}.finish_step(t.step, v_now, p_sender, case when lapsed + expired + fenced > 0 then p_cap end, false, null);
   end if;
-  if p_entry is null then perform ${s}.fold(v_now); end if;
+  if p_retention_ms is not null and p_entry is null and not more then perform ${s}.trim_tombs(true); end if;
+  if p_entry is null and (not more or t.step % 32 = 0) then perform ${s}.fold(v_now); end if;
   return next;
 end $$;
 
 -- A part acts only when those before it have nothing left to remove, so that in the end the same jobs go, whatever the limit.
-create function ${s}.clean_up(p_step bigint, p_now bigint, p_limit int, r ${s}.retention) returns ${s}.cleaned
+-- p_past: as in over_age, for the next part; null: there is no term to keep it.
+create function ${s}.clean_up(p_step bigint, p_now bigint, p_limit int, r ${s}.retention, p_past bigint) returns ${s}.cleaned
 language plpgsql as $$
 declare
   v_seqs bigint[];
@@ -72,7 +82,10 @@ declare
   c ${s}.cleaned;
 begin
   c := (0, 0, 0, '{}', false);
-  v_seqs := ${s}.over_age(p_now, r, p_limit);
+  v_seqs := ${s}.over_age(p_now, r, p_limit, coalesce(p_past, 0));
+  if cardinality(v_seqs) = p_limit and p_past is not null then
+    update ${s}.terms x set past = d.completed_at from ${s}.done d where d.seq = v_seqs[p_limit];
+  end if;
   g := ${s}.remove_done(p_step, p_now, v_seqs, 'age');
   c.by_age := g.n;
   if cardinality(v_seqs) < p_limit and g.owing = '{}' then

@@ -225,10 +225,12 @@ create table ${s}.tombs (
   reason text collate "C",
   print text collate "C" not null
 );
--- Who cleans up, until when, and whether that term has its entry in the ledger. One row.
+-- Who cleans up, until when, and whether that term has its entry in the ledger. past: what had ended before this instant was
+-- looked at in this term, and mostly has gone. One row.
 create table ${s}.terms (
   term bigint not null primary key,
   until bigint not null,
+  past bigint not null default 0,
   noted boolean not null,
   holder text collate "C" not null
 );

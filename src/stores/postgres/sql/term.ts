@@ -13,8 +13,11 @@ begin
   select x.* into t from ${s}.terms x for update skip locked;
   if not found then return null; end if;
   if not t.noted and t.until > p_now and t.holder <> p_holder then return null; end if;
-  if t.noted or t.until <= p_now or t.holder <> p_holder then t.term := t.term + 1; end if;
-  update ${s}.terms x set term = t.term, holder = p_holder, until = p_now + p_ttl_ms, noted = false;
+  if t.noted or t.until <= p_now or t.holder <> p_holder then
+    t.term := t.term + 1;
+    t.past := 0;
+  end if;
+  update ${s}.terms x set term = t.term, holder = p_holder, until = p_now + p_ttl_ms, past = t.past, noted = false;
   return t.term;
 end $$;
 

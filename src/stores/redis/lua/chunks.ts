@@ -46,6 +46,16 @@ end
 function chunks.changeRow(row, all, live) chunks.change(row.about.type, sub(rows.seqText(row), 1, 8), all, live) end
 
 do
+-- What goes in the order of insertion leaves its list from the head, where others may have gone before.
+local function shorten(kind, chunk, n)
+  local list, passed = chunks.list(kind, chunk), 0
+  for _, entry in ipairs(call('LRANGE', list, 0, n + 31)) do
+    local id = sub(entry, 3)
+    if not tables.isGone(id) and call('HEXISTS', JOB, id) == 1 then break end
+    passed = passed + 1
+  end
+  if passed > 0 then call('LPOP', list, passed) end
+end
 -- A chunk of which most has gone keeps a list of what is left.
 local function compact(kind, chunk, left)
   local list = chunks.list(kind, chunk)
@@ -73,6 +83,7 @@ local function flushChunk(delta)
     call('HDEL', CHUNK_ALL, field)
     if call('EXISTS', chunks.withLive(kind), chunks.withDone(kind)) == 0 then call('SREM', TYPES, kind) end
   elseif delta.all < 0 then
+    shorten(kind, chunk, -delta.all)
     compact(kind, chunk, all)
   end
 end

@@ -14,10 +14,27 @@ local function ruleOf(row) return row.about.type .. ':' .. row.state .. ':' .. r
 function finished.byState(state) return root .. 'f:' .. state end
 
 do
-local records = {}
+local records, ranked = {}, {}
+-- from: where its next id begins; to: the end of its line of ids.
 local function parse(text)
-  local at, startedAt, epoch, ids, results = match(text, '^(%d+),(%d+),(%d+)\n([^\n]*)\n(.*)$')
-  return { at = tonumber(at), startedAt = tonumber(startedAt), epoch = tonumber(epoch), ids = names(ids), results = results }
+  local at, startedAt, epoch = match(text, '^(%d+),(%d+),(%d+)')
+  local from = find(text, '\n', 1, true) + 1
+  return {
+    at = tonumber(at), startedAt = tonumber(startedAt), epoch = tonumber(epoch), 
+    ids = {}, text = text, first = from, from = from, to = find(text, '\n', from, true),
+  }
+end
+-- Its first ids, at least so many, or all: a record may have a thousand, of which a sweep takes some.
+function finished.idsIn(record, least)
+  local ids, text, from, to, n = record.ids, record.text, record.from, record.to, #record.ids
+  while from < to and (not least or n < least) do
+    local mark = find(text, ',', from, true)
+    if not mark or mark > to then mark = to end
+    n = n + 1
+    ids[n], from = sub(text, from, mark - 1), mark + 1
+  end
+  record.from = from
+  return ids
 end
 -- By its number, or nil.
 function finished.record(no)
@@ -32,19 +49,23 @@ end
 function finished.isIn(no, id)
   local record = finished.record(no)
   if not record then return false end
-  if not record.byId then
-    record.byId, record.all = {}, texts(record.results)
-    for i, result in ipairs(record.all) do record.byId[record.ids[i]] = result end
-  end
-  return record.byId[id] ~= nil
+  record.line = record.line or sub(record.text, record.first, record.to - 1)
+  return spotIn(record.line, id) ~= nil
 end
+-- Who only removes jobs has no use for their results.
+finished.withResults = true
 -- It reads as its record says.
 function finished.recall(row, no)
   local record = finished.record(no)
+  if finished.withResults and not record.byId then
+    local ids = finished.idsIn(record)
+    record.byId = {}
+    for i, result in ipairs(texts(sub(record.text, record.to + 1))) do record.byId[ids[i]] = result end
+  end
   row.plain, row.swift = nil, no
-  row.state, row.left, row.attempts, row.result = 'completed', 'complete', 1, record.byId[row.id]
+  row.state, row.left, row.attempts, row.result = 'completed', 'complete', 1, record.byId and record.byId[row.id]
   row.completedAt, row.startedAt, row.epoch = record.at, record.startedAt, record.epoch
-  row.bytes = row.bytes + #row.result
+  row.bytes = row.bytes + #(row.result or '')
 end
 
 -- The first job with a rule of count: what completed at this instant or later stands in no set yet.
@@ -61,14 +82,17 @@ local function beginGroup(row)
   for no = last, max(0, last - 100), -1 do
     local record = finished.record(no)
     if not record or record.at < row.completedAt then break end
-    for _, id in ipairs(record.ids) do see(id) end
+    for _, id in ipairs(finished.idsIn(record)) do see(id) end
   end
   for _, key in ipairs({ ENDED_ODD, ENDED_OWN }) do
     for _, member in ipairs(call('ZRANGEBYSCORE', key, row.completedAt, '+inf', 'LIMIT', 0, 1000)) do see(rows.idIn(member)) end
   end
 end
 -- Whether the completed jobs of a type are ranked.
-function finished.isRanked(kind) return call('EXISTS', groupOf(kind, 'completed')) == 1 end
+function finished.isRanked(kind)
+  if ranked[kind] == nil then ranked[kind] = call('EXISTS', groupOf(kind, 'completed')) == 1 end
+  return ranked[kind]
+end
 
 -- A group lives as long as a job has a rule of it, also one that is held and not ranked.
 local function enterGroup(row)
@@ -77,6 +101,7 @@ local function enterGroup(row)
   if state == 'completed' and not finished.isRanked(kind) then
     beginGroup(row)
     call('ZADD', groupOf(kind, state), -1, '')
+    ranked[kind] = true
   end
   call('HINCRBY', GROUPS, ruleOf(row), 1)
 end
@@ -91,6 +116,7 @@ local function leaveGroup(row)
     if sub(rule, 1, #prefix) == prefix then return end
   end
   call('DEL', groupOf(kind, state))
+  ranked[kind] = false
 end
 
 -- keepMs: -1 for ever, nil the cleanup policy's.
@@ -106,6 +132,8 @@ local function enterOrders(row)
   if row.state ~= 'completed' or finished.isRanked(row.about.type) then call('ZADD', group, row.completedAt, member) end
 end
 local function leaveOrders(row)
+  local isRanked = row.state ~= 'completed' or finished.isRanked(row.about.type)
+  if row.swift and not isRanked then return end
   local member = rows.member(row)
   if row.keepMs then
     call('ZREM', ENDED_OWN, member)
@@ -114,7 +142,7 @@ local function leaveOrders(row)
     call('ZREM', ENDED_ODD, member)
   end
   if row.keepCount then call('ZREM', countedOf(ruleOf(row)), member) end
-  call('ZREM', groupOf(row.about.type, row.state), member)
+  if isRanked then call('ZREM', groupOf(row.about.type, row.state), member) end
 end
 
 -- What is held stands in none of the orders.
@@ -143,8 +171,14 @@ local function oldestFirst(a, b)
   if a.completedAt ~= b.completedAt then return a.completedAt < b.completedAt end
   return a.seq < b.seq
 end
+-- Most are in their order already, which is soon seen.
 local function firstOf(list, limit)
-  table.sort(list, oldestFirst)
+  for i = 2, #list do
+    if oldestFirst(list[i], list[i - 1]) then
+      table.sort(list, oldestFirst)
+      break
+    end
+  end
   for i = #list, limit + 1, -1 do list[i] = nil end
   return list
 end
@@ -166,9 +200,12 @@ function finished.listed(before, limit, into, inOrder)
   while looked < LOOKED_MAX do
     local record = finished.record(no)
     if not record or record.at >= before then return false end
-    local from, size = 1, #record.ids
-    while from <= size and (n < limit or (inOrder and (from > 1 or record.at == last))) do
-      local ids = { unpack(record.ids, from, min(size, from + max(100, limit - n) - 1, from + 999)) }
+    local from = 1
+    while n < limit or (inOrder and (from > 1 or record.at == last)) do
+      local to = from + max(20, min(1000, limit - n)) - 1
+      local all = finished.idsIn(record, to)
+      local ids = { unpack(all, from, min(#all, to)) }
+      if #ids == 0 then break end
       tables.load(ids)
       for _, id in ipairs(ids) do
         local row = tables.stored(id)
@@ -179,28 +216,37 @@ function finished.listed(before, limit, into, inOrder)
       end
       from, last = from + #ids, record.at
     end
-    if from <= size then return false end
-    looked, no = looked + size, no + 1
+    if from <= #record.ids or record.from < record.to then return false end
+    looked, no = looked + #record.ids, no + 1
   end
   return n < limit
+end
+-- Of the ids of a record that were looked at, those that have not gone, and the results of these.
+local function left(no, record)
+  local text, at, ids, results = record.text, record.to + 1, {}, {}
+  for _, id in ipairs(record.ids) do
+    local mark = find(text, '\0', at, true) or #text + 1
+    local row = loaded[id]
+    if row == nil or (row and row.swift == no) then
+      ids[#ids + 1], results[#results + 1] = id, sub(text, at, mark - 1)
+    end
+    at = mark + 1
+  end
+  return ids, results, at
 end
 -- Drops the records at the head whose jobs have gone, and what has gone of the first that stays.
 function finished.trimList()
   local no = tonumber(call('HGET', COUNTERS, 'firstEnded')) or 0
   for _ = 1, 1000 do
-    local record, ids, results = finished.record(no), {}, {}
+    local record = finished.record(no)
     if not record then return end
-    local all = record.all or texts(record.results)
-    for i, id in ipairs(record.ids) do
-      local row = loaded[id]
-      if row == nil or (row and row.swift == no) then
-        ids[#ids + 1], results[#results + 1] = id, all[i]
-      end
+    local ids, results, at = left(no, record)
+    if #ids == #record.ids and (#ids > 0 or record.from < record.to) then return end
+    if record.from < record.to then
+      ids[#ids + 1], results[#results + 1] = sub(record.text, record.from, record.to - 1), sub(record.text, at)
     end
-    if #ids == #record.ids then return end
     if #ids > 0 then
-      local about = concat({ whole(record.at), whole(record.startedAt), whole(record.epoch) }, ',')
-      call('LSET', ENDED, 0, about .. '\n' .. concat(ids, ',') .. '\n' .. concat(results, '\0'))
+      call('LSET', ENDED, 0, sub(record.text, 1, record.first - 1) .. concat(ids, ',') .. '\n' .. concat(results, '\0'))
       return
     end
     call('LPOP', ENDED)

@@ -62,8 +62,9 @@ local function readBlock()
   local no, record = at.no, finished.record(at.no)
   block, blockAt = {}, record and record.at
   while record and record.at == blockAt do
-    tables.load(record.ids)
-    for _, id in ipairs(record.ids) do
+    local ids = finished.idsIn(record)
+    tables.load(ids)
+    for _, id in ipairs(ids) do
       local row = tables.stored(id)
       if row and row.swift == no then block[#block + 1] = row end
     end

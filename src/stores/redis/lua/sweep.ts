@@ -61,6 +61,7 @@ local useCompletedTime, holder, ttlMs = arg() == '1', arg(), tonumber(arg())
 -- A part acts only when those before it have nothing left to remove, so that in the end exactly the same jobs go.
 local function cleanUp()
   local removed, isOver = { age = 0, count = 0, cap = 0 }, nil
+  finished.withResults = false
   local list, more = finished.overAge(retentionMs, useCompletedTime, limit)
   removed.age, isOver = removeAll(list, 'age')
   more = more or #list == limit

@@ -55,6 +55,8 @@ function tables.load(ids, underOf)
 end
 -- For one that was only looked at: it is read again if it is asked for again.
 function tables.forget(id) loaded[id] = nil end
+-- It was looked for, or removed, in this step.
+function tables.isGone(id) return loaded[id] == false end
 -- Live or finished; nil: there is none.
 function tables.stored(id, under)
   local row = loaded[id]
