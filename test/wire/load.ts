@@ -157,14 +157,16 @@ export async function restarts(
   expect(faults.filter((fault) => !again.some(({ id }) => fault.includes(id)))).toEqual([]);
 }
 
-/** A job whose end was acknowledged and lost runs again: who had returned a value under an earlier claim. */
+/** A job whose end was acknowledged and lost runs again: it had returned a value under an earlier claim, and was not refused. */
 function endedTwice({ ledgers }: Fleet): { readonly id: string; readonly at: number }[] {
   const lines = readLedgers(ledgers).flatMap((ledger) => ledger.lines);
+  const refused = new Set(lines.flatMap((line) => (line.line === 'refused' ? [`${line.id} ${line.epoch}`] : [])));
   const last = new Map<string, number>();
   for (const line of lines) if (line.line === 'start') last.set(line.id, Math.max(line.epoch, last.get(line.id) ?? 0));
-  return lines.flatMap((line) =>
-    line.line === 'end' && line.how === 'value' && line.epoch < last.get(line.id)! ? [line] : [],
-  );
+  return lines.flatMap((line) => {
+    if (line.line !== 'end' || line.how !== 'value' || line.epoch === last.get(line.id)) return [];
+    return refused.has(`${line.id} ${line.epoch}`) ? [] : [line];
+  });
 }
 
 function lostOf({ ledgers }: Fleet, jobs: Evidence['jobs']): { readonly id: string; readonly at: number }[] {
