@@ -33,6 +33,11 @@ export const codedCases = [
     await bench.remove(id);
     assert.equal(await bench.exists(id), false);
   }),
+  storeCase('insert: every coded input of a batch is kept as it is', async ({ insert, job }) => {
+    const inputs = ['{', '["', 'text', '"'].map(coded);
+    const answers = await insert(...inputs.map((input) => ({ input })));
+    assert.deepEqual(await Promise.all(answers.map(async ({ id }) => (await job(id)).input)), inputs);
+  }),
   storeCase('settle: a coded result is kept, and the same one again answers ok', async (bench) => {
     const id = await bench.add();
     const hold = await bench.take();

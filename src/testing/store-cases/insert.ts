@@ -77,7 +77,7 @@ export const insertCases = [
       null,
       true,
     ];
-    const inputs = [...values.map((value) => JSON.stringify(value)), '~:coded'];
+    const inputs = values.map((value) => JSON.stringify(value));
     const answers = await insert(...inputs.map((input) => ({ input })));
     const stored = await Promise.all(answers.map(async ({ id }) => (await job(id)).input));
     assert.deepEqual(stored, inputs);
