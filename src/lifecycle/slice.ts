@@ -6,13 +6,14 @@
 import { pause, type System } from '../core/system.js';
 
 const most = 500;
-const least = 50;
+const first = 50;
+const least = 25;
 const shortMs = 1;
 const graceMs = 2;
 const longestRestMs = 5;
 
 export function createSlice(system: System, signal: AbortSignal) {
-  let limit = least;
+  let limit = first;
   let cheapestMs = Number.POSITIVE_INFINITY;
   let tookMs = 0;
   return {
