@@ -5,8 +5,8 @@ import { basename, delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { privateFolder, withinReach } from './folders.mjs';
 import { whenGone } from './guard.mjs';
-import { libraryFolders, unpacked } from './packages.mjs';
-import { installed, versionOf } from './program.mjs';
+import { unpacked } from './packages.mjs';
+import { installed, unpackedProgram } from './program.mjs';
 import { expectVersion, server } from './server.mjs';
 
 const execute = promisify(execFile);
@@ -28,16 +28,7 @@ export async function unpackedEngine(cache) {
       return found.length === 3 ? found : [];
     },
   });
-  const libs = libraryFolders(home);
-  const bin = join('usr', 'sbin');
-  const libraries = libs.map((one) => join(home, one)).join(':');
-  return {
-    home,
-    bin,
-    libs,
-    version: await versionOf(join(home, bin, program), versionPattern, libraries),
-    how: 'unpacked from packages',
-  };
+  return unpackedProgram(home, program, versionPattern);
 }
 
 /** Why this process cannot have an engine of its own, or null. */

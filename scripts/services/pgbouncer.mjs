@@ -2,9 +2,9 @@
 import { chownSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { lesserUser, privateFolder, withinReach } from './folders.mjs';
-import { distribution, libraryFolders, unpacked } from './packages.mjs';
+import { distribution, unpacked } from './packages.mjs';
 import { ask } from './postgres.mjs';
-import { installed, versionOf } from './program.mjs';
+import { installed, unpackedProgram } from './program.mjs';
 import { freePort, server } from './server.mjs';
 
 const program = 'pgbouncer';
@@ -19,16 +19,7 @@ export const installedPgbouncer = () => installed(program, versionPattern);
 export async function unpackedPgbouncer(cache) {
   if (!distribution()) throw new Error('this is neither Debian nor Ubuntu');
   const home = await unpacked(cache, program, { find: (has) => has(/^pgbouncer$/) });
-  const libs = libraryFolders(home);
-  const bin = join('usr', 'sbin');
-  const libraries = libs.map((one) => join(home, one)).join(':');
-  return {
-    home,
-    bin,
-    libs,
-    version: await versionOf(join(home, bin, program), versionPattern, libraries),
-    how: 'unpacked from packages',
-  };
+  return unpackedProgram(home, program, versionPattern);
 }
 
 /**

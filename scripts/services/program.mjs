@@ -1,8 +1,9 @@
-// One program of a service: on this machine, and which version it is.
+// One program of a service: on this machine or unpacked, and which version it is.
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
+import { libraryFolders } from './packages.mjs';
 
 const execute = promisify(execFile);
 
@@ -27,4 +28,16 @@ export async function installed(program, pattern) {
     if (version) return { home: folder, bin: '', libs: [], version, how: `of this machine (${path})` };
   }
   return null;
+}
+
+/**
+ * Unpacked from the distribution's packages into `home`.
+ * @param {string} home @param {string} program @param {RegExp} pattern @returns {Promise<Programs>}
+ */
+export async function unpackedProgram(home, program, pattern) {
+  const libs = libraryFolders(home);
+  const bin = join('usr', 'sbin');
+  const libraries = libs.map((one) => join(home, one)).join(':');
+  const version = await versionOf(join(home, bin, program), pattern, libraries);
+  return { home, bin, libs, version, how: 'unpacked from packages' };
 }

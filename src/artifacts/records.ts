@@ -5,11 +5,10 @@ import { whyUnreadable } from '../core/coded.js';
 import { show, toMs, yearMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import { byteLength } from '../core/json.js';
-import { checkName, systemQueue } from '../core/names.js';
-import { policyText } from '../core/options.js';
+import { checkName } from '../core/names.js';
 import { type Asker, isGoing } from '../core/owned.js';
-import { checkKeep } from '../core/policy.js';
 import { farAway, type NewJob, type StoredJob } from '../core/store.js';
+import { systemJob } from '../core/system-job.js';
 import { refuseUnknown } from '../core/unknown-option.js';
 
 export const artifactType = 'lastout.artifact';
@@ -96,27 +95,13 @@ export function isElsewhere(record: StoredJob, { host }: TempPlace, now: number)
 }
 
 function ownedJob(id: string, asker: Asker, type: string): NewJob {
-  return {
+  return systemJob({
     id,
-    idGiven: false,
-    print: null,
     type,
-    queue: systemQueue,
-    priority: 0,
     when: { inMs: intentMs },
-    ttlMs: null,
-    maxAttempts: 1,
-    subject: null,
-    key: null,
-    exclusiveKey: null,
-    deduplication: 'none',
-    source: null,
-    metadata: null,
-    policy: policyText({ keep: checkKeep(0) }),
-    input: 'null',
     ownedBy: asker.id,
     under: { epoch: asker.epoch, owner: asker.owner },
-  };
+  });
 }
 
 /** What a confirmed artifact is; `lastsMs` from its `createdAt`: a due date may be put off, its ttl is not. */

@@ -1,8 +1,8 @@
 /** Jobs of the library's own that come again and again: one live job of queue `lastout` for each key, whoever claims it. */
-import { systemQueue } from './names.js';
 import { policyText } from './options.js';
 import { checkKeep } from './policy.js';
 import { type JobFilter, noFilter, type Store } from './store.js';
+import { systemJob } from './system-job.js';
 
 export interface Recurring {
   readonly type: string;
@@ -21,26 +21,14 @@ export async function storeRecurring(store: Store, id: string, recurring: Recurr
   const { type, key, everyMs, maxAttempts } = recurring;
   const { jobs } = await store.find({ filter: liveOnesOf(recurring), cursor: null, limit: 1 });
   if (jobs.length > 0) return;
-  const job = {
+  const job = systemJob({
     id,
-    idGiven: false,
-    print: null,
     type,
-    queue: systemQueue,
-    priority: 0,
     when: { inMs: everyMs },
-    ttlMs: null,
     maxAttempts,
-    subject: null,
     key,
-    exclusiveKey: null,
     deduplication: 'skip',
-    source: null,
-    metadata: null,
     policy: policyText({ backoff: null, keep: checkKeep(0) }),
-    input: 'null',
-    ownedBy: null,
-    under: null,
-  } as const;
+  });
   await store.insert([job], { atomic: false });
 }

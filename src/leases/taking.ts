@@ -6,12 +6,12 @@
 import { LastoutError } from '../core/errors.js';
 import { toStoredText } from '../core/json.js';
 import { infoMemo, leaseType } from '../core/lease-record.js';
-import { systemQueue } from '../core/names.js';
 import { policyText } from '../core/options.js';
 import { checkKeep } from '../core/policy.js';
 import { nameOf, type ResourceSteps } from '../core/resource.js';
 import { byIds } from '../core/pages.js';
 import type { NewJob, StoredJob, Under } from '../core/store.js';
+import { systemJob } from '../core/system-job.js';
 import { describeThrown } from '../core/thrown.js';
 import { type LeaseParts, makeDue, moveOne, twice } from './parts.js';
 
@@ -69,28 +69,18 @@ export async function take(parts: LeaseParts, asked: Asked): Promise<Taken> {
 }
 
 function intent(id: string, name: string, { kind, subject, owner }: Asked): NewJob {
-  return {
+  return systemJob({
     id,
-    idGiven: false,
-    print: null,
     type: leaseType(kind),
-    queue: systemQueue,
-    priority: 0,
     when: { inMs: createDeadlineMs },
-    ttlMs: null,
     maxAttempts: attemptsMax,
     subject,
     key: name,
-    exclusiveKey: null,
-    deduplication: 'none',
-    source: null,
-    metadata: null,
     // Of what belonged to a job nothing stays longer than the job.
     policy: policyText({ backoff: null, timeoutMs: destroyMs, keep: checkKeep({ completed: owner ? 0 : '1h' }) }),
-    input: 'null',
     ownedBy: owner && owner.id,
     under: owner && { epoch: owner.epoch, owner: owner.owner },
-  };
+  });
 }
 
 /** The memo of what was made. */

@@ -1,9 +1,7 @@
 /** A schedule as a job: what its input and its memo hold, and how two definitions are compared. */
 import { canonicalText } from '../core/json.js';
-import { systemQueue } from '../core/names.js';
-import { policyText } from '../core/options.js';
-import { checkKeep } from '../core/policy.js';
 import type { NewJob, StoredJob } from '../core/store.js';
+import { systemJob } from '../core/system-job.js';
 import type { Missed, Rhythm } from './ticks.js';
 
 export const scheduleType = 'lastout.schedule';
@@ -39,27 +37,14 @@ interface Input extends Definition {
 
 export function jobOf(id: string, definition: Definition, carried: Carried, how: 'skip' | 'replace'): NewJob {
   const input: Input = { ...definition, carried };
-  return {
+  return systemJob({
     id,
-    idGiven: false,
-    print: null,
     type: scheduleType,
-    queue: systemQueue,
-    priority: 0,
     when: { inMs: 0 },
-    ttlMs: null,
-    maxAttempts: 1,
-    subject: null,
     key: definition.name,
-    exclusiveKey: null,
     deduplication: how,
-    source: null,
-    metadata: null,
-    policy: policyText({ keep: checkKeep(0) }),
     input: JSON.stringify(input),
-    ownedBy: null,
-    under: null,
-  };
+  });
 }
 
 /** Undefined: not readable here, because it was written by a newer version or through a codec. */
