@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { createSlice } from '../src/lifecycle/slice.js';
-import type { SweepRequest } from '../src/core/store.js';
+import type { Engine, SweepRequest } from '../src/core/store.js';
 import { open, type OpenOptions, type Queue } from '../src/index.js';
 import { createSystem } from '../src/system.js';
 import { processesOn } from './engines.js';
@@ -321,7 +321,7 @@ describe('the parts of a cleanup', () => {
   /** The sizes of parts in which a call costs `fixedMs` and each row `rowMs`. */
   async function limitsWhere(fixedMs: number, rowMs: number): Promise<number[]> {
     let now = 0;
-    const slice = createSlice({ ...createSystem(), monotonic: () => now }, new AbortController().signal);
+    const slice = createSlice({ ...createSystem(), monotonic: () => now }, 'memory', new AbortController().signal);
     const limits: number[] = [];
     for (let i = 0; i < 200; i++) {
       await slice.measure(async (limit) => {
@@ -336,6 +336,23 @@ describe('the parts of a cleanup', () => {
     const limits = await limitsWhere(0, 0.5);
     expect(limits[0]).toBe(50);
     expect(Math.max(...limits)).toBeLessThan(55);
+  });
+
+  it('have at least 50 rows, and on Redis, where everybody waits for them, 25', async () => {
+    async function leastOn(engine: Engine): Promise<number> {
+      let now = 0;
+      const slice = createSlice({ ...createSystem(), monotonic: () => now }, engine, new AbortController().signal);
+      const limits: number[] = [];
+      for (const ms of [0.5, 10, 10, 10, 10, 10]) {
+        await slice.measure(async (limit) => {
+          limits.push(limit);
+          now += ms;
+        });
+      }
+      return limits.at(-1)!;
+    }
+    const engines = ['memory', 'sqlite', 'postgres', 'redis'] as const;
+    expect(await Promise.all(engines.map(leastOn))).toEqual([50, 50, 50, 25]);
   });
 
   it('grow to what a millisecond holds, up to 500', async () => {
@@ -358,7 +375,8 @@ describe('the parts of a cleanup', () => {
       setImmediate(callback);
       return () => undefined;
     };
-    const slice = createSlice({ ...createSystem(), monotonic: () => now, timer }, new AbortController().signal);
+    const system = { ...createSystem(), monotonic: () => now, timer };
+    const slice = createSlice(system, 'memory', new AbortController().signal);
     for (const ms of [3, 0, 7]) {
       await slice.measure(async () => void (now += ms));
       await slice.rest();

@@ -106,7 +106,7 @@ async function endOrphans({ things, logger }: PassParts): Promise<Ended> {
 
 async function removeAll(parts: PassParts, how: HowToPass, sums: Sums, patientUntil: number): Promise<boolean> {
   const { store, system, cleanup, by } = parts;
-  const slice = createSlice(system, how.signal);
+  const slice = createSlice(system, store.engine, how.signal);
   let looks = 0;
   while (!how.signal.aborted) {
     const part = await slice.measure((limit) =>
