@@ -8,7 +8,8 @@ with held as (
   select j.seq, j.id, j.type, j.queue, j.policy, coalesce(j.key, j.subject) as sought, j.ended, p.place, d.state,
     j.rest ->> 'exclusiveKey' as xkey,
     case when p.seq is null and d.seq is null and h.epoch > ifnull(j.rest ->> 'epoch', 0) then h.epoch end as epoch
-  from lastout_jobs j left join lastout_pending p on p.type = j.type and p.seq = j.seq
+  from lastout_jobs j left join lastout_pending p on p.type = j.type and p.last >= j.seq
+      and p.seq = (select max(r.seq) from lastout_pending r where r.type = j.type and r.seq <= j.seq)
     left join lastout_done d on d.seq = j.seq left join held h on h.seq = j.seq
 ), counted as (
   select 'pending' as name, queue as part, count(*) as n from job where place is not null group by queue
@@ -27,8 +28,11 @@ const faults: { readonly [fault: string]: string } = {
   'a job is not in exactly one place': `select id from job group by seq
     having sum((place is not null) + (state is not null) + (epoch is not null)) <> 1`,
   'a pending row has no job': `select p.seq from lastout_pending p
-    where not exists (select 1 from lastout_jobs j where j.seq = p.seq and j.type = p.type and j.queue = p.queue
-      and j.due_at = p.due_at and j.priority = p.priority and j.rest ->> 'expiresAt' is p.expires_at)`,
+    where p.last - p.seq + 1 <> (select count(*) from lastout_jobs j where j.seq between p.seq and p.last
+      and j.type = p.type and j.queue = p.queue and j.due_at = p.due_at and j.priority = p.priority
+      and j.rest ->> 'expiresAt' is p.expires_at)`,
+  'a run has jobs that are not plain, or not ready': `select p.seq from lastout_pending p where p.last > p.seq
+    and (p.place <> 0 or coalesce(p.slot, p.xkey, p.expires_at) is not null)`,
   'a finished row has no job': `select seq from lastout_done where seq not in (select seq from lastout_jobs)`,
   'a job with a key is not where a new one would look': `select id from job
     where sought is not null and ended <> (state is not null)`,

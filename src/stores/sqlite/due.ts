@@ -6,7 +6,7 @@ import type { Session } from './session.js';
 export function createDueCount({ names, sql }: Session): Pick<Tables, 'countDue'> {
   const table = names('pending');
   const alive = '(expires_at is null or expires_at > ?)';
-  const upTo = (rows: string): string => `select count(*) from (select 1 from ${rows} ${limited})`;
+  const upTo = (rows: string): string => `select sum(n) from (select last - seq + 1 as n from ${rows} ${limited})`;
   const lanes = [Place.ready, Place.behind].map((place) => ({
     ofType: sql(upTo(`${table} where place = ${place} and type = ? and ${alive}`)),
     ofQueue: sql(upTo(`${table} where place = ${place} and type = ? and queue = ? and ${alive}`)),

@@ -5,6 +5,7 @@ import { limited, type Value, type Values } from './driver.js';
 import type { Live } from './live.js';
 import { mergePages } from './merge.js';
 import { rowOf } from './rows.js';
+import { takingFromRuns } from './runs.js';
 import type { Known, LaneReading, Session } from './session.js';
 
 interface Lane {
@@ -28,16 +29,17 @@ export function createLanes(session: Session, live: Live): Lanes {
   const nextQueue = sql(`select queue from ${table} where place = 0 and type = ? and queue > ? order by queue limit 1`);
   const any = sql(`select 1 from ${table} where ${inLane} limit 1`);
   const page = sql(
-    `select priority, due_at, seq from ${table} where ${inLane} and (priority, due_at, seq) > (?, ?, ?) ` +
+    `select priority, due_at, seq, last from ${table} where ${inLane} and (priority, due_at, seq) > (?, ?, ?) ` +
       `order by priority, due_at, seq ${limited}`,
   );
-  // Every value costs time on its way out: the lane is known, and what few jobs have comes as one.
+  // Every value costs time on its way out: the lane is known, and what few jobs have comes as one, with the end of a run.
   const odd = 'coalesce(j.subject, j.key, j.source, j.rest) is null';
+  const runLast = 'iif(p.last > p.seq, p.last, null)';
   const pageOfRows = sql(
     'select j.seq, j.id, p.priority, p.due_at, j.created_at, j.max_attempts, j.policy, j.input, ' +
-      `iif(${odd}, null, json_array(j.subject, j.key, j.source, j.rest)) as odd ` +
-      `from ${table} p cross join ${names('jobs')} j on j.seq = p.seq ` +
-      `where p.place = 0 and p.type = ? and p.queue = ? order by p.priority, p.due_at, p.seq ${limited}`,
+      `iif(${odd}, ${runLast}, json_array(j.subject, j.key, j.source, j.rest, p.last)) as odd ` +
+      `from ${table} p cross join ${names('jobs')} j on j.seq between p.seq and p.last ` +
+      `where p.place = 0 and p.type = ? and p.queue = ? order by p.priority, p.due_at, p.seq, j.seq ${limited}`,
   );
 
   /** One seek per name: nothing between two names is read. */
@@ -58,9 +60,10 @@ export function createLanes(session: Session, live: Live): Lanes {
     }
   }
   const readingOf = ({ type, queue }: Lane): LaneReading => ({ type, queue, arrivals: session.arrivals, taken: 0 });
-  function found(known: Known, lane: LaneReading, placeInLane: number): Row {
+  function found(known: Known, lane: LaneReading, placeInLane: number, runLast: number): Row {
     known.lane = lane;
     known.placeInLane = placeInLane;
+    known.runLast = runLast;
     return known.row;
   }
   function readOne(lane: Lane, limit: number): Row[] {
@@ -68,13 +71,14 @@ export function createLanes(session: Session, live: Live): Lanes {
     const reading = readingOf(lane);
     return pageOfRows.all(type, queue, limit).map((values, index) => {
       const known = rows.get(values[0] as number);
-      const sure = known && !known.guessed ? known : session.know(rowIn(lane, values), values[6] as number);
-      return found(sure, reading, index);
+      const odd = typeof values[8] === 'string' ? (JSON.parse(values[8]) as Value[]) : none;
+      const sure = known && !known.guessed ? known : session.know(rowIn(lane, values, odd), values[6] as number);
+      const runLast = typeof values[8] === 'number' ? values[8] : (odd[4] ?? sure.row.seq);
+      return found(sure, reading, index, runLast as number);
     });
   }
-  function rowIn({ type, queue }: Lane, values: Values): Row {
-    const [seq, id, priority, dueAt, createdAt, maxAttempts, policy, input, odd] = values;
-    const [subject, key, source, rest] = odd === null ? none : (JSON.parse(odd as string) as Value[]);
+  function rowIn({ type, queue }: Lane, values: Values, [subject, key, source, rest]: Values): Row {
+    const [seq, id, priority, dueAt, createdAt, maxAttempts, policy, input] = values;
     const policyText = policies.bodyOf(policy as number);
     // biome-ignore format: the order of the columns
     return rowOf(seq, id, type, queue, priority, dueAt, createdAt, maxAttempts, policyText, input, subject, key, source, rest, Place.ready);
@@ -83,18 +87,22 @@ export function createLanes(session: Session, live: Live): Lanes {
     const left = new Map([...room].map(([queue, n]) => [queue, { left: n }]));
     const rooms = lanes.map(({ queue }) => left.get(queue));
     const pages = lanes.map(({ type, queue }) => (after: Values | null, size: number) => {
-      const [priority, dueAt, seq] = after ?? [Number.MIN_SAFE_INTEGER, 0, 0];
-      return page.all(type, queue, priority!, dueAt!, seq!, size);
+      const rest = after === null ? [] : jobsOf(after, (after[2] as number) + 1, size);
+      if (rest.length === size) return rest;
+      // No job of a run that was begun has a higher number than its last one.
+      const [priority, dueAt, , last] = after ?? [Number.MIN_SAFE_INTEGER, 0, 0, 0];
+      const runs = page.all(type, queue, priority!, dueAt!, last!, size - rest.length);
+      return [...rest, ...runs.flatMap((run) => jobsOf(run, run[2] as number, size))].slice(0, size);
     });
-    const seqs = mergePages(pages, inOrder, limit, rooms).map((values) => values[2] as number);
-    live.many(seqs);
-    const merged = seqs.map((seq) => rows.get(seq)!);
+    const merged = mergePages(pages, inOrder, limit, rooms);
+    live.many(merged.map((values) => values[2] as number));
+    const taken = merged.map((values) => ({ known: rows.get(values[2] as number)!, runLast: values[3] as number }));
     for (const lane of lanes) {
       const reading = readingOf(lane);
-      const ofLane = merged.filter(({ row }) => row.type === lane.type && row.queue === lane.queue);
-      ofLane.forEach((known, index) => found(known, reading, index));
+      const ofLane = taken.filter(({ known: { row } }) => row.type === lane.type && row.queue === lane.queue);
+      ofLane.forEach(({ known, runLast }, index) => found(known, reading, index, runLast));
     }
-    return merged.map(({ row }) => row);
+    return taken.map(({ known }) => known.row);
   }
 
   return {
@@ -113,7 +121,13 @@ export function createLanes(session: Session, live: Live): Lanes {
   };
 }
 
-const none: readonly Value[] = [null, null, null, null];
+const none: readonly Value[] = [null, null, null, null, null];
+
+/** The jobs of a run `[priority, due_at, seq, last]` from a number on, each in the form of the run. */
+function jobsOf([priority, dueAt, , last]: Values, from: number, limit: number): Values[] {
+  const length = Math.max(0, Math.min(limit, (last as number) - from + 1));
+  return Array.from({ length }, (_, index) => [priority!, dueAt!, from + index, last!]);
+}
 
 function inOrder(a: Values, b: Values): number {
   return (
@@ -121,24 +135,27 @@ function inOrder(a: Values, b: Values): number {
   );
 }
 
-/** Rows that are taken from the start of a lane go by one statement. */
+/** Rows that are taken from the start of a lane go by one statement; of a run that was not taken whole, the rest is put back. */
 function createTaking(session: Session): Lanes['take'] {
   const { names, writer } = session;
-  const remove = `delete from ${names('pending')} where place = 0 and type = ? and queue = ?`;
-  const removeOne = writer(`${remove} and priority = ? and due_at = ? and seq = ?`);
-  const removeStart = writer(`${remove} and (priority, due_at, seq) <= (?, ?, ?)`);
+  const removeStart = writer(
+    `delete from ${names('pending')} where place = 0 and type = ? and queue = ? and (priority, due_at, seq) <= (?, ?, ?)`,
+  );
+  const { takeOne, put } = takingFromRuns(session, writer);
 
   function write(lane: LaneReading, list: readonly Known[]): void {
     const { type, queue } = lane;
     const isStart =
       lane.arrivals === session.arrivals && list.every(({ placeInLane }, index) => placeInLane === lane.taken + index);
     if (isStart) {
-      const { priority, dueAt, row } = list.at(-1)!;
-      const { changes } = removeStart.run(type, queue, priority, dueAt, row.seq);
-      if (Number(changes) !== list.length) throw new Error(`Took ${changes} jobs instead of ${list.length}`);
+      const last = list.at(-1)!;
+      const { changes } = removeStart.run(type, queue, last.priority, last.dueAt, last.row.seq);
+      const runs = list.filter(({ runLast }, index) => runLast !== list[index - 1]?.runLast).length;
+      if (Number(changes) !== runs) throw new Error(`Took ${changes} runs instead of ${runs}`);
+      put(last, last.row.seq + 1, last.runLast);
       lane.taken += list.length;
     } else {
-      for (const { priority, dueAt, row } of list) removeOne.run(type, queue, priority, dueAt, row.seq);
+      for (const known of list) takeOne(known);
       lane.taken = Number.NaN; // what is left is not known to be its start
     }
   }

@@ -3,6 +3,7 @@ import { Place, type Row, type Tables } from '../local/tables.js';
 import { createAdded } from './added.js';
 import { limited, type Values } from './driver.js';
 import { liveColumns, restOf } from './rows.js';
+import { inRunBelow } from './runs.js';
 import { type Known, type Session, WrongGuess } from './session.js';
 
 export interface Live extends Pick<Tables, 'live' | 'liveAt' | 'add' | 'save'> {
@@ -24,12 +25,14 @@ export interface Live extends Pick<Tables, 'live' | 'liveAt' | 'add' | 'save'> {
   remove(row: Row): void;
 }
 
-/** Whether a job of `jobs` j stands in a place. */
+/** Whether a job of `jobs` j stands in a place. Only ready ones stand in runs. */
 export function standsAt({ names }: Session, place: Place): string {
-  return (
-    `select ${place} from ${names('pending')} p where p.place = ${place} and p.type = j.type ` +
-    'and p.queue = j.queue and p.priority = j.priority and p.due_at = j.due_at and p.seq = j.seq'
-  );
+  const among =
+    `from ${names('pending')} p where p.place = ${place} and p.type = j.type ` +
+    'and p.queue = j.queue and p.priority = j.priority and p.due_at = j.due_at';
+  if (place !== Place.ready) return `select ${place} ${among} and p.seq = j.seq`;
+  const run = `select p.last as last ${among} and p.seq <= j.seq order by p.seq desc limit 1`;
+  return `select ${place} from (${run}) where last >= j.seq`;
 }
 
 /** Whether a job of `jobs` j has ended. */
@@ -59,7 +62,7 @@ export function createLive(session: Session): Live {
   );
   const pendingOfType = sql(
     `select ${liveColumns}, p.place from ${names('pending')} p indexed by ${names('pending_type')} ` +
-      `cross join ${jobs} j on j.seq = p.seq where p.type = ? and p.seq < ? order by p.seq desc ${limited}`,
+      `cross join ${jobs} j on ${inRunBelow} where p.type = ? and p.seq < ? order by p.seq desc, j.seq desc ${limited}`,
   );
   const update = sql(`update ${jobs} set rest = ?, priority = ?, due_at = ? where seq = ?`);
   const updateDue = sql(`update ${jobs} set priority = ?, due_at = ? where seq = ?`);
@@ -128,7 +131,7 @@ export function createLive(session: Session): Live {
       remove.run(row.seq);
     },
     ofKey: (type, key, below, limit) => rowsIn(ofKey.all(key, type, below, limit)),
-    pendingOfType: (type, below, limit) => rowsIn(pendingOfType.all(type, below, limit)),
+    pendingOfType: (type, below, limit) => rowsIn(pendingOfType.all(below, type, below, limit)),
     claimedOfType: (type, seqs) => rowsIn(claimedOfType.all(JSON.stringify(seqs), type)).sort((a, b) => b.seq - a.seq),
   };
 }

@@ -6,6 +6,7 @@ import { createLanes } from './lanes.js';
 import type { Live } from './live.js';
 import { createOldestDue } from './oldest.js';
 import { liveColumns } from './rows.js';
+import { takingFromRuns } from './runs.js';
 import type { Session } from './session.js';
 
 type Part = Pick<
@@ -40,16 +41,17 @@ export function createPending(session: Session, live: Live): Pending {
   const by = (index: string): string => `indexed by ${names(index)}`;
   const join = (index: string): string =>
     `select ${liveColumns}, p.place from ${table} p ${by(index)} cross join ${names('jobs')} j on j.seq = p.seq`;
-  const key = 'place, type, queue, priority, due_at, seq';
-  const insertPlain = sql(`insert into ${table} (${key}) values (?, ?, ?, ?, ?, ?)`);
-  const insert = sql(`insert into ${table} (${key}, slot, xkey, expires_at) values (?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+  const key = 'place, type, queue, priority, due_at, seq, last';
+  const insertPlain = sql(`insert into ${table} (${key}) values (?, ?, ?, ?, ?, ?, ?)`);
+  const insert = sql(`insert into ${table} (${key}, slot, xkey, expires_at) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   // The place is written out: SQLite compares a parameter with the partial indices and then compiles anew at each run.
-  const remove = [Place.ready, Place.later, Place.behind].map((place) =>
+  const [removeLater, removeBehind] = [Place.later, Place.behind].map((place) =>
     sql(
       `delete from ${table} where place = ${place} ` +
         'and type = ? and queue = ? and priority = ? and due_at = ? and seq = ?',
     ),
   );
+  const { takeOne } = takingFromRuns(session, sql);
   const due = sql(`${join('pending_later')} where p.place = 1 and p.due_at <= ? order by p.due_at, p.seq ${limited}`);
   const nextDue = sql(`select due_at from ${table} ${by('pending_later')} where place = 1 order by due_at limit 1`);
   const expired = sql(`${join('pending_expiry')} where p.expires_at <= ? order by p.expires_at, p.seq ${limited}`);
@@ -89,17 +91,22 @@ export function createPending(session: Session, live: Live): Pending {
       const { type, queue, priority, dueAt, seq, slot, exclusiveKey, expiresAt } = row;
       known.expiresAt = expiresAt;
       if (slot === null && exclusiveKey === null && expiresAt === null) {
-        insertPlain.run(place, type, queue, priority, dueAt, seq);
+        insertPlain.run(place, type, queue, priority, dueAt, seq, seq);
       } else {
-        insert.run(place, type, queue, priority, dueAt, seq, slot, exclusiveKey, expiresAt);
+        insert.run(place, type, queue, priority, dueAt, seq, seq, slot, exclusiveKey, expiresAt);
       }
       known.lane = null;
       session.arrivals += 1;
     },
     take(row) {
       const known = rows.get(row.seq)!;
-      if (known.lane && row.place === Place.ready) lanes.take(known);
-      else remove[row.place]?.run(row.type, row.queue, known.priority, known.dueAt, row.seq);
+      if (row.place === Place.ready) {
+        if (known.lane) lanes.take(known);
+        else takeOne(known);
+      } else {
+        const remove = row.place === Place.later ? removeLater : removeBehind;
+        remove!.run(row.type, row.queue, known.priority, known.dueAt, row.seq);
+      }
       row.place = Place.claimed;
     },
     ready: (types, queues, room, limit) => lanes.read(lanes.of(types, queues, room), room, limit),

@@ -18,14 +18,15 @@ export function createScan(session: Session, parts: ScanParts): Pick<Tables, 'sc
   const sourcesOf = createSources(session, parts);
 
   /** Pages of `[seq, whether it passes]`. */
-  function reader({ from, seq, lead, checks }: Source, below: number): ReadPage {
+  function reader({ from, seq, inRun, lead, checks }: Source, below: number): ReadPage {
     const passes = checks.length === 0 ? '1' : textOf(checks);
-    const bounded = textOf([...lead, { text: `${seq} < ?`, values: [] }]);
+    const bounds = [`${seq} < ?`, ...(inRun ? [inRun] : [])].map((text): Condition => ({ text, values: [] }));
+    const order = inRun ? `${seq} desc, j.seq desc` : `${seq} desc`;
     const statement = session.sql(
-      `select j.seq, ${passes} as passes from ${from} where ${bounded} order by ${seq} desc ${limited}`,
+      `select j.seq, ${passes} as passes from ${from} where ${textOf([...lead, ...bounds])} order by ${order} ${limited}`,
     );
     const values = [...checks, ...lead].flatMap((condition) => condition.values);
-    return (after, size) => statement.all(...values, after ? after[0]! : below, size);
+    return (after, size) => statement.all(...values, ...bounds.map(() => (after ? after[0]! : below)), size);
   }
 
   function rowsOf(seqs: readonly number[], filter: JobFilter): Row[] {

@@ -16,7 +16,8 @@ export function namesOf(namespace: string): Names {
 /**
  * A row of `jobs` is written once and stays until its job goes for good; a plain job is never written again. `pending` has
  * the jobs that wait, `done` what became of those that have ended, and a live job is one that is not in `done`. `ended`
- * says the same, but only of jobs that are looked for by subject or key. `owned` has a row for each job that another one
+ * says the same, but only of jobs that are looked for by subject or key. A row of `pending` stands for the jobs from `seq` to
+ * `last`: plain jobs that came together and are ready are one run, every other one has a row of its own. `owned` has a row for each job that another one
  * owns (`due_at`: pending, of the library's queue and not held), `holds` for each job that is held.
  */
 const first = (n: Names): string => `
@@ -32,10 +33,10 @@ const first = (n: Names): string => `
 
   create table ${n('pending')} (
     place integer not null, type text not null, queue text not null, priority integer not null,
-    due_at integer not null, seq integer not null, slot text, xkey text, expires_at integer,
+    due_at integer not null, seq integer not null, last integer not null, slot text, xkey text, expires_at integer,
     primary key (place, type, queue, priority, due_at, seq)
   ) strict, without rowid;
-  create index ${n('pending_type')} on ${n('pending')} (type, seq);
+  create unique index ${n('pending_type')} on ${n('pending')} (type, seq);
   create unique index ${n('pending_slot')} on ${n('pending')} (type, slot) where slot is not null;
   create index ${n('pending_later')} on ${n('pending')} (due_at, seq) where place = 1;
   create index ${n('pending_behind')} on ${n('pending')} (type, queue, xkey, priority, due_at, seq) where place = 2;

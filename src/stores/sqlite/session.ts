@@ -23,6 +23,8 @@ export interface Known {
   /** The reading of its lane that found it, and as the how manyeth. */
   lane: LaneReading | null;
   placeInLane: number;
+  /** The last number of the run that it was found in. */
+  runLast: number;
 }
 
 /** One reading of a lane from its start. Once a job has come into any lane, it may not be true any more. */
@@ -108,6 +110,7 @@ export function createSession(db: SqliteDatabase, names: Names, isOurs: boolean)
       guessed: false,
       lane: null,
       placeInLane: 0,
+      runLast: row.seq,
     };
     rows.set(row.seq, known);
     return known;

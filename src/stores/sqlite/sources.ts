@@ -10,6 +10,7 @@ import { Place } from '../local/tables.js';
 import type { Value } from './driver.js';
 import { hasEnded, standsAt } from './live.js';
 import { stateNumber } from './rows.js';
+import { inRunBelow } from './runs.js';
 import type { Session } from './session.js';
 
 export interface Condition {
@@ -21,6 +22,8 @@ export interface Condition {
 export interface Source {
   readonly from: string;
   readonly seq: 'j.seq' | 'p.seq' | 'd.seq' | 'o.seq';
+  /** Where a row stands for a run of jobs: which of them are read, given the number that they are below. */
+  readonly inRun?: string;
   /** What is read. */
   readonly lead: readonly Condition[];
   /** What is asked of each row. */
@@ -40,7 +43,7 @@ const typesMax = { asked: 32, known: 200 } as const;
 export function createSources(session: Session, lists: Lists): (filter: JobFilter, now: number) => Source[] {
   const { names, sql } = session;
   const jobs = `${names('jobs')} j`;
-  const waiting = `${names('pending')} p indexed by ${names('pending_type')} cross join ${jobs} on j.seq = p.seq`;
+  const waiting = `${names('pending')} p indexed by ${names('pending_type')} cross join ${jobs}`;
   const owned = `${names('owned')} o cross join ${jobs} on j.seq = o.seq`;
   const finished = `${names('done')} d cross join ${jobs} on j.seq = d.seq`;
   const waitingTypes = typesIn(
@@ -87,7 +90,15 @@ export function createSources(session: Session, lists: Lists): (filter: JobFilte
     }
     const checks = checksOf(filter, ['types']);
     return [
-      ...types.map((type): Source => ({ from: waiting, seq: 'p.seq', lead: [equal('p.type', type)], checks })),
+      ...types.map(
+        (type): Source => ({
+          from: waiting,
+          seq: 'p.seq',
+          inRun: inRunBelow,
+          lead: [equal('p.type', type)],
+          checks,
+        }),
+      ),
       listed(lists.heldSeqs(), filter, claimed),
     ];
   }
