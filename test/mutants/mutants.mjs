@@ -124,9 +124,23 @@ export const mutants = [
   {
     name: 'the order is lost in SQLite: a lane is read by insertion',
     file: 'src/stores/sqlite/lanes.ts',
-    from: '`where p.place = 0 and p.type = ? and p.queue = ? order by p.priority, p.due_at, p.seq ${limited}`',
-    to: '`where p.place = 0 and p.type = ? and p.queue = ? order by p.seq ${limited}`',
+    from: '`where p.place = 0 and p.type = ? and p.queue = ? order by p.priority, p.due_at, p.seq, j.seq ${limited}`',
+    to: '`where p.place = 0 and p.type = ? and p.queue = ? order by p.seq, j.seq ${limited}`',
     tests: onSqlite,
+  },
+  {
+    name: 'of a run that is claimed in part, the others are lost',
+    file: 'src/stores/sqlite/lanes.ts',
+    from: 'put(last, last.row.seq + 1, last.runLast);',
+    to: '',
+    tests: ['test/stores/sqlite-runs.test.ts'],
+  },
+  {
+    name: 'what is said about a job of a run is not read by its claim',
+    file: 'src/stores/sqlite/lanes.ts',
+    from: '`iif(${odd}, ${runLast},',
+    to: '`iif(${odd} or p.last > p.seq, ${runLast},',
+    tests: ['test/stores/sqlite-runs.test.ts'],
   },
   {
     name: 'the order is lost in SQLite: lanes are merged without their priorities',
