@@ -12,7 +12,8 @@ export interface RunTaking {
   put(like: Known, seq: number, last: number): void;
 }
 
-export function takingFromRuns({ names, writer }: Session, first: Session['sql']): RunTaking {
+export function takingFromRuns(session: Session, first: Session['sql']): RunTaking {
+  const { names, writer } = session;
   const table = names('pending');
   const lane = `place = ${Place.ready} and type = ? and queue = ? and priority = ? and due_at = ?`;
   const removeAlone = first(`delete from ${table} where ${lane} and seq = ? and last = ?`);
@@ -35,6 +36,7 @@ export function takingFromRuns({ names, writer }: Session, first: Session['sql']
       const run = select.get(type, queue, priority, dueAt, seq);
       if (!run || (run[1] as number) < seq) return;
       const [from, last] = run as [number, number];
+      session.arrivals += 1; // who has read the run knows another end of it
       remove.run(type, queue, priority, dueAt, from);
       put(known, from, seq - 1);
       put(known, seq + 1, last);

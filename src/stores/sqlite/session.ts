@@ -27,7 +27,7 @@ export interface Known {
   runLast: number;
 }
 
-/** One reading of a lane from its start. Once a job has come into any lane, it may not be true any more. */
+/** One reading of a lane from its start. Once a job has come into any lane, or a run was divided, it may not be true any more. */
 export interface LaneReading {
   readonly type: string;
   readonly queue: string;
@@ -69,7 +69,7 @@ export interface Session {
   /** Two reads of one row in one step give the same object: the verbs change it in place. */
   readonly rows: Map<number, Known>;
   know(row: Row, policy: number): Known;
-  /** How many times jobs have come into lanes in this step. */
+  /** How many times jobs have come into lanes, or runs were divided, in this step. */
   arrivals: number;
   /** The object of a live row, from `liveColumns` and its place. */
   live(values: Values): Row;
