@@ -87,8 +87,8 @@ begin
     return query select * from ${s}.candidates_by_state(f, p_below, p_now, p_limit);
   elsif cardinality(f.types) <= 32 then
     return query select x.seq from (select distinct t.type from unnest(f.types) t(type)) t cross join lateral (
-        select b.seq from ${s}.jobs b where b.type between t.type and t.type and b.seq < p_below
-        order by b.type desc, b.seq desc limit p_limit
+        select b.seq from ${s}.jobs b where hashtext(b.type) between hashtext(t.type) and hashtext(t.type) and b.type = t.type
+          and b.seq < p_below order by hashtext(b.type) desc, b.seq desc limit p_limit
       ) x order by x.seq desc limit p_limit;
   else
     return query select b.seq from ${s}.jobs b where b.seq < p_below order by b.seq desc limit p_limit;

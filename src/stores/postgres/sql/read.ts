@@ -1,5 +1,5 @@
 /** Read, note and pause. */
-import { now, settings } from './settings.js';
+import { isType, now, settings } from './settings.js';
 
 /** Lines of a job's log, and their bytes; then one line that says so. */
 const lines = { most: 1_000, bytes: 262_144 } as const;
@@ -44,7 +44,7 @@ begin
   return query select count(*) from (
     select 1 from (select distinct t.type from unnest(string_to_array(p_types, ',')) t(type)) t
     cross join lateral (
-      (select 1 from ${s}.pending p where p.place = 0 and p.type = t.type
+      (select 1 from ${s}.pending p where p.place = 0 and ${isType('p.type', 't.type')}
         and (p_queues is null or p.queue = any(string_to_array(p_queues, ',')))
         and (p.expires_at is null or p.expires_at > v_now) limit p_limit)
       union all

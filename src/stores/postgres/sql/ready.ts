@@ -3,7 +3,7 @@
  * is read from the index, without a lock; then each is locked, and passed over where somebody else has it.
  */
 import { systemQueue } from '../../../core/names.js';
-import { ordered } from './settings.js';
+import { hashBounds, isQueue, isType, ordered, queueHash } from './settings.js';
 
 /** Jobs past their ttl that one claim may end. */
 const expiredMax = 500;
@@ -16,11 +16,13 @@ create type ${s}.lanes as (types text[], queues text[], rooms bigint[], after bi
 -- last: the position of the last one that was looked at. slow: it took long to find the first ones.
 create type ${s}.taken as (seqs bigint[], more boolean, last bigint[], slow boolean);
 
--- The first and the last queue in which jobs of a type are ready.
+-- The first and the last queue in which jobs of a type are ready, in the order of the index.
 create function ${s}.lane_ends(p_type text, out first text, out last text) language plpgsql ${ordered} as $$
 begin
-  select (select p.queue from ${s}.pending p where p.place = 0 and p.type = p_type order by p.queue limit 1),
-    (select p.queue from ${s}.pending p where p.place = 0 and p.type = p_type order by p.queue desc limit 1)
+  select (select p.queue from ${s}.pending p where p.place = 0 and ${isType('p.type', 'p_type')}
+      order by ${queueHash('p.queue')} limit 1),
+    (select p.queue from ${s}.pending p where p.place = 0 and ${isType('p.type', 'p_type')}
+      order by ${queueHash('p.queue')} desc limit 1)
   into lane_ends.first, lane_ends.last;
 end $$;
 
@@ -45,19 +47,21 @@ begin
   for v_type in select distinct t.type collate "C" from unnest(p_types) t(type) loop
     if p_queues is null then
       v_found := array(
-        -- One seek per name: nothing between two names is read. A name never begins with a tilde, nor with anything behind it.
-        with recursive lane(queue) as (
-          select ''::text collate "C"
+        -- One seek per queue: nothing between the heads of two lanes is read.
+        with recursive lane(queue, hash) as (
+          select ''::text collate "C", ${hashBounds.below}
           union all
-          select coalesce((
-            select p.queue from ${s}.pending p
-            where p.place = 0 and p.type = v_type and p.queue > lane.queue and p.queue < coalesce(k.queue, '~')
-            order by p.queue limit 1), k.queue)
+          select n.queue, coalesce(${queueHash('n.queue')}, k.hash)
           from lane cross join lateral (
-            select min(k.queue collate "C") as queue from unnest(p_known) k(queue) where k.queue > lane.queue collate "C"
-          ) k where lane.queue is not null
+            select min(${queueHash('k.queue')}) as hash from unnest(p_known) k(queue) where ${queueHash('k.queue')} > lane.hash
+          ) k left join lateral (
+            select p.queue from ${s}.pending p where p.place = 0 and ${isType('p.type', 'v_type')}
+              and ${queueHash('p.queue')} > lane.hash and ${queueHash('p.queue')} < coalesce(k.hash, ${hashBounds.above})
+            order by ${queueHash('p.queue')} limit 1
+          ) n on true where lane.hash is not null
         )
-        select lane.queue from lane where lane.queue > '' and lane.queue <> all(v_paused));
+        select x.queue from (select lane.queue from lane union all select k.queue from unnest(p_known) k(queue)) x
+        where x.queue > '' and x.queue <> all(v_paused));
     else
       v_found := array(select distinct q.queue collate "C" from unnest(p_queues) q(queue)
         where q.queue > '' and q.queue <> all(v_paused));
@@ -81,7 +85,7 @@ declare
 begin
   with c as materialized (
     select p.ctid as tid, p.seq, p.expires_at, p.dear, p.priority, p.due_at from ${s}.pending p
-    where p.place = 0 and p.type = p_type and p.queue = p_queue
+    where p.place = 0 and ${isType('p.type', 'p_type')} and ${isQueue('p.queue', 'p_queue')}
       and (p.priority, p.due_at, p.seq) > (p_after[1]::int, p_after[2], p_after[3])
     order by p.priority, p.due_at, p.seq limit p_want for update skip locked
   )
@@ -105,7 +109,7 @@ begin
   delete from ${s}.pending p where p.ctid = any(v_tids);
   if v_n = p_want then
     t.more := exists (
-      select 1 from ${s}.pending p where p.place = 0 and p.type = p_type and p.queue = p_queue
+      select 1 from ${s}.pending p where p.place = 0 and ${isType('p.type', 'p_type')} and ${isQueue('p.queue', 'p_queue')}
         and (p.priority, p.due_at, p.seq) > (t.last[1]::int, t.last[2], t.last[3]));
   end if;
   return t;
@@ -127,7 +131,7 @@ begin
     cross join lateral (
       select y.tid, y.pos, y.seq, y.queue, y.expires_at, y.dear, row_number() over () as nth from (
         select q.ctid as tid, array[q.priority, q.due_at, q.seq] as pos, q.seq, q.queue, q.expires_at, q.dear
-        from ${s}.pending q where q.place = 0 and q.type = n.type and q.queue = n.queue
+        from ${s}.pending q where q.place = 0 and ${isType('q.type', 'n.type')} and ${isQueue('q.queue', 'n.queue')}
           and (q.priority, q.due_at, q.seq) > (p_after[1]::int, p_after[2], p_after[3])
         order by q.priority, q.due_at, q.seq limit least(p_page, n.room)
       ) y

@@ -3,7 +3,7 @@
  * order. What is held is no candidate. What an earlier rule takes is not looked at by a later one, so that a plan, which
  * removes nothing, finds the same jobs.
  */
-import { ordered } from './settings.js';
+import { isType, ordered } from './settings.js';
 
 export const retention = (s: string): string => `
 -- The cleanup policy. most: the cap; null: none.
@@ -65,14 +65,14 @@ returns bigint[] language plpgsql stable as $$
 begin
   if (select count(*) from (
     select 1 from ${s}.jobs b cross join lateral (select e.state from ${s}.done e where e.seq = b.seq offset 0) d
-    where b.type = p_type and d.state = p_state limit p_least + 1
+    where ${isType('b.type', 'p_type')} and d.state = p_state limit p_least + 1
   ) n) <= p_least then return '{}'; end if;
   return array(
     select x.seq from (
       select d.seq, d.completed_at, d.keep_count, row_number() over (order by d.completed_at desc, d.seq desc) as rank
       from ${s}.jobs b cross join lateral (select e as row, e.seq, e.completed_at, e.keep_count, e.state, e.held_until
         from ${s}.done e where e.seq = b.seq offset 0) d
-      where b.type = p_type and d.state = p_state and d.held_until is null and not ${s}.is_over_age(d.row, p_now, r)
+      where ${isType('b.type', 'p_type')} and d.state = p_state and d.held_until is null and not ${s}.is_over_age(d.row, p_now, r)
     ) x where x.rank > x.keep_count order by x.completed_at, x.seq limit p_limit);
 end $$;
 

@@ -3,6 +3,8 @@
  * of `claims`; an ending adds one narrow row of `done`; the row in `jobs` stays where it is until the job is removed.
  * So a job is pending while it has a row in `pending`, finished once it has one in `done`, and held by a claim otherwise.
  */
+import { queueHash } from './settings.js';
+
 export const tables = (s: string): string => `
 create sequence ${s}.job_no;
 create sequence ${s}.claim_no;
@@ -54,7 +56,7 @@ comment on column ${s}.jobs.flags is
 comment on column ${s}.jobs.epoch is 'The last claim that is over for this job; done has that of the claim that ended it.';
 comment on column ${s}.jobs.over is 'Set on finished jobs on which something hangs, so that who looks for live ones need not pass over them.';
 -- Keys that end with seq never repeat: who looks for equal ones to store them together finds none.
-create index jobs_type on ${s}.jobs (type, seq) with (deduplicate_items = off);
+create index jobs_type on ${s}.jobs (hashtext(type), seq) with (deduplicate_items = off);
 create index jobs_subject on ${s}.jobs (subject, seq) where subject is not null;
 create index jobs_key on ${s}.jobs (key, seq) where key is not null;
 create index jobs_live_key on ${s}.jobs (type, key, seq) where key is not null and over is null;
@@ -79,7 +81,8 @@ create table ${s}.pending (
   primary key (type, seq)
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 comment on column ${s}.pending.dear is 'Never claimed ahead.';
-create index pending_ready on ${s}.pending (type, queue, priority, due_at, seq) with (deduplicate_items = off) where place = 0;
+create index pending_ready on ${s}.pending (hashtext(type), ${queueHash('queue')}, priority, due_at, seq)
+  with (deduplicate_items = off) where place = 0;
 create index pending_later on ${s}.pending (due_at, seq) where place = 1;
 create index pending_behind on ${s}.pending (type, queue, xkey, priority, due_at, seq) where place = 2;
 create unique index pending_slot on ${s}.pending (type, slot) where slot is not null;
@@ -284,6 +287,11 @@ begin
   for c in select a.attrelid::regclass as of, a.attname from pg_attribute a join pg_class t on t.oid = a.attrelid
     where t.relnamespace = '${s}'::regnamespace and t.relkind = 'r' and a.attnum > 0 loop
     execute format('alter table %s alter column %I set statistics 0', c.of, c.attname);
+  end loop;
+  for c in select a.attrelid::regclass as of, a.attnum from pg_attribute a join pg_index i on i.indexrelid = a.attrelid
+    join pg_class t on t.oid = i.indrelid
+    where t.relnamespace = '${s}'::regnamespace and t.relkind = 'r' and i.indkey[a.attnum - 1] = 0 loop
+    execute format('alter index %s alter column %s set statistics 0', c.of, c.attnum);
   end loop;
 end $do$;
 `;

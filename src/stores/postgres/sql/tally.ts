@@ -1,5 +1,5 @@
 /** Tally: the counts, and what they have yet to learn. One line of JSON per fact; tally.ts beside store.ts puts them together. */
-import { now, settings } from './settings.js';
+import { now, queueHash, settings } from './settings.js';
 
 export const tally = (s: string): string => `
 create function ${s}.tally_v1(p_now bigint, p_retention_ms bigint, p_interval_ms bigint, p_by_completion boolean)
@@ -41,17 +41,17 @@ end $$;
 -- The oldest due job per type, queue and priority, and those that were not promoted yet: read from the heads of the groups.
 create function ${s}.oldest_due(p_now bigint) returns table (queue text, due_at bigint) language plpgsql stable as $$
 declare
-  v_type text := '';
-  v_queue text := '';
-  v_priority int := -2147483648;
+  v_type bigint := -2147483649;
+  v_queue bigint := 0;
+  v_priority int := 0;
 begin
   loop
-    select p.type, p.queue, p.priority, p.due_at into v_type, v_queue, v_priority, due_at from ${s}.pending p
-    where p.place = 0 and (p.type, p.queue, p.priority) > (v_type, v_queue, v_priority)
+    select p.queue, p.due_at, hashtext(p.type), ${queueHash('p.queue')}, p.priority
+    into queue, due_at, v_type, v_queue, v_priority from ${s}.pending p
+    where p.place = 0 and (hashtext(p.type), ${queueHash('p.queue')}, p.priority) > (v_type, v_queue, v_priority)
       and (p.expires_at is null or p.expires_at > p_now)
-    order by p.type, p.queue, p.priority, p.due_at limit 1;
+    order by hashtext(p.type), ${queueHash('p.queue')}, p.priority, p.due_at limit 1;
     exit when not found;
-    queue := v_queue;
     return next;
   end loop;
   return query select p.queue, min(p.due_at) from ${s}.pending p
