@@ -193,6 +193,12 @@ test('a run that is neither an attempt nor a stall is a fault, and so is an atte
   expect(faultsOf(withPlanted({}, [never]))).toEqual(['counted']);
 });
 
+test('a run that a store may have lost by its policy is excused, and only that one', () => {
+  const evidence = withPlanted({}, [completed('b', 4)]);
+  expect(faultsOf({ ...evidence, mayBeLost: (at) => at === 30 })).toEqual([]);
+  expect(faultsOf({ ...evidence, mayBeLost: (at) => at > 1_000 })).toEqual(['counted']);
+});
+
 test('more repeated runs than the kills and refusals explain are a fault', () => {
   const one: Lines = [
     worker,

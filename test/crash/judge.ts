@@ -24,6 +24,8 @@ export interface Evidence {
   readonly ledgers: readonly ReadLedger[];
   /** Every job that the store holds. */
   readonly jobs: readonly JudgedJob[];
+  /** Whether the store may have lost by its policy what it acknowledged at this instant; left out: it may lose nothing. */
+  readonly mayBeLost?: (at: number) => boolean;
 }
 
 export interface Figures {
@@ -79,6 +81,7 @@ interface Case {
   readonly stops: readonly Pause[];
   readonly blocks: readonly Pause[];
   readonly mayHold: ReadonlyMap<string, number>;
+  readonly mayBeLost: (at: number) => boolean;
 }
 
 export function judge(evidence: Evidence): Judgement {
@@ -87,7 +90,7 @@ export function judge(evidence: Evidence): Judgement {
   return { faults: rules.flatMap((rule) => rule(found)), figures: figuresOf(found) };
 }
 
-function prepare({ ledgers, jobs }: Evidence): Case {
+function prepare({ ledgers, jobs, mayBeLost = () => false }: Evidence): Case {
   const lines = ledgers.flatMap((ledger) => ledger.lines);
   const kills = lines.flatMap((line) => (line.line === 'kill' ? [line.name] : []));
   const runs = ledgers.flatMap((ledger) => runsIn(ledger, kills.includes(ledger.name)));
@@ -104,6 +107,7 @@ function prepare({ ledgers, jobs }: Evidence): Case {
         own.flatMap((line): [string, number][] => (line.line === 'worker' ? [[name, line.mayHold]] : [])),
       ),
     ),
+    mayBeLost,
   };
 }
 
@@ -261,15 +265,22 @@ function fresh(found: Case): string[] {
 /** What was claimed ahead is no stall, and a worker may die before it tells that it has begun. */
 const mayBeUncounted = new Set([quick.name]);
 
-function counted({ jobs, runsOf }: Case): string[] {
+function counted(found: Case): string[] {
   const faults: string[] = [];
-  for (const { id, type, attempts, stalls } of jobs.values()) {
-    const runs = runsOf.get(id)?.length ?? 0;
+  for (const job of found.jobs.values()) {
+    const { id, type, attempts, stalls } = job;
+    const runs = found.runsOf.get(id)?.length ?? 0;
     if (runs < attempts) faults.push(`counted: ${type} ${id} has ${attempts} attempts and ran ${runs} times`);
-    if (runs > attempts + stalls && !mayBeUncounted.has(type))
+    if (runs > attempts + stalls + forgottenRuns(found, job) && !mayBeUncounted.has(type))
       faults.push(`counted: ${type} ${id} ran ${runs} times, with ${attempts} attempts and ${stalls} stalls`);
   }
   return faults;
+}
+
+/** Runs of a job whose claim or whose end the store may have lost, so that it knows nothing of them. */
+function forgottenRuns({ runsOf, mayBeLost }: Case, { id, epoch }: JudgedJob): number {
+  const isForgotten = (run: Run): boolean => mayBeLost(run.start) || (run.end !== null && mayBeLost(run.end));
+  return (runsOf.get(id) ?? []).filter((run) => run.epoch !== epoch && isForgotten(run)).length;
 }
 
 /** Apart for what is claimed ahead: its workers may hold so much that their kills would explain any other repetition. */
@@ -277,12 +288,14 @@ function duplicates(found: Case): string[] {
   return [false, true].flatMap((ahead) => {
     const isOfKind = ({ type }: { readonly type: string }): boolean => mayBeUncounted.has(type) === ahead;
     const runs = found.runs.filter(isOfKind);
-    const attempts = [...found.jobs.values()].filter(isOfKind).reduce((sum, job) => sum + job.attempts, 0);
+    const jobs = [...found.jobs.values()].filter(isOfKind);
+    const attempts = jobs.reduce((sum, job) => sum + job.attempts, 0);
+    const forgotten = jobs.reduce((sum, job) => sum + forgottenRuns(found, job), 0);
     const refused = runs.filter((run) => run.refused).length;
     const ran = new Set(runs.map((run) => run.process));
     const held = found.kills.reduce((sum, name) => sum + (ran.has(name) ? (found.mayHold.get(name) ?? 0) : 0), 0);
     const repeated = runs.length - attempts;
-    if (repeated <= held + refused) return [];
+    if (repeated <= held + refused + forgotten) return [];
     return [`duplicates: ${repeated} runs were repeated; ${held} by kills and ${refused} by refusals are explained`];
   });
 }

@@ -143,18 +143,26 @@ export async function restarts(
     await server.down();
     await pause(fleet.random.below(300));
     await server.up();
-    const all = await Promise.all(parts.map((part) => resumed(part, 'restart')));
+    const all = await Promise.all(parts.map((part) => resumed(part, 'restart'))).catch(async (error: unknown) => {
+      throw new Error(`${String(error)} ${done + 1}; ${await whereIsWork(load)}`);
+    });
     note(load, 'restart', Math.max(...all));
   }
   const isExcused = (at: number): boolean => downs.some((down) => at <= down && down - at <= mayLoseMs * 1_000);
   const lost = lostOf(load.fleet, await everyJob(load.queue)).filter(({ at }) => isExcused(at));
-  const faults = await judged(load, new Set(lost.map(({ id }) => id)));
+  const faults = await judged(load, new Set(lost.map(({ id }) => id)), isExcused);
   const again = mayLoseMs > 0 ? endedTwice(load.fleet).filter(({ at }) => isExcused(at)) : [];
   if (mayLoseMs > 0)
     console.log(
       `${place.name}: ${lost.length} acknowledged jobs and ${again.length} endings were lost in ${faultsMin} kills, by its policy`,
     );
   expect(faults.filter((fault) => !again.some(({ id }) => fault.includes(id)))).toEqual([]);
+}
+
+/** For whoever reads why it did not go on. */
+async function whereIsWork({ queue, parts }: Load): Promise<string> {
+  const steps = parts.map(({ member, progress }) => `${member.name} ${progress.steps}`);
+  return `steps: ${steps.join(', ')}; jobs: ${JSON.stringify((await queue.stats()).total)}`;
 }
 
 /** A job whose end was acknowledged and lost runs again: it had returned a value under an earlier claim, and was not refused. */
@@ -176,12 +184,16 @@ function lostOf({ ledgers }: Fleet, jobs: Evidence['jobs']): { readonly id: stri
 }
 
 /** What the judge finds, besides what is excused. */
-async function judged({ place, fleet, queue, parts, times }: Load, excused: ReadonlySet<string>): Promise<string[]> {
+async function judged(
+  { place, fleet, queue, parts, times }: Load,
+  excused: ReadonlySet<string>,
+  mayBeLost: Evidence['mayBeLost'] = () => false,
+): Promise<string[]> {
   await fleet.close(parts.flatMap(({ member }) => (member.order === null ? [member] : [])));
   await drain(queue);
   await fleet.close(fleet.members);
   const jobs = await everyJob(queue);
-  const { faults, figures } = judge({ ledgers: readLedgers(fleet.ledgers), jobs });
+  const { faults, figures } = judge({ ledgers: readLedgers(fleet.ledgers), jobs, mayBeLost });
   const told = [...times].map(
     ([what, list]) => `${list.length} × ${what}, resumed after ${Math.round(Math.max(...list))} ms at most`,
   );

@@ -8,6 +8,7 @@ import type { Line } from '../crash/ledger.js';
 export class Progress implements Disposable {
   readonly #file: string;
   readonly #name: string;
+  readonly #fleet: Fleet;
   #fd: number | null = null;
   #offset = 0;
   #rest = '';
@@ -15,9 +16,10 @@ export class Progress implements Disposable {
   #newest = 0;
   #steps = 0;
 
-  constructor({ ledgers }: Fleet, { name }: Member) {
+  constructor(fleet: Fleet, { name }: Member) {
+    this.#fleet = fleet;
     this.#name = name;
-    this.#file = join(ledgers, `${name}.ledger`);
+    this.#file = join(fleet.ledgers, `${name}.ledger`);
   }
 
   get steps(): number {
@@ -49,7 +51,7 @@ export class Progress implements Disposable {
    */
   async resumed(what: string, withinMs: number): Promise<number> {
     const [since, before] = [performance.now(), this.steps];
-    await until(`${this.#name} goes on after ${what}`, () => this.steps >= before + 3, withinMs);
+    await until(`${this.#name} goes on after ${what}`, () => this.steps >= before + 3, withinMs, this.#fleet);
     return performance.now() - since;
   }
 
