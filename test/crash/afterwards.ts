@@ -18,8 +18,12 @@ export async function drain(queue: Queue): Promise<void> {
 async function whatIsLeft(queue: Queue): Promise<string> {
   const { total } = await queue.stats();
   const { items } = await queue.find({ state: ['pending', 'processing'], limit: 5 });
-  const reasons = await Promise.all(items.map(async ({ id }) => (await queue.explain(id)).because));
-  return JSON.stringify({ total, items, reasons });
+  return `${JSON.stringify(total)} ${await explained(queue, items)}`;
+}
+
+async function explained(queue: Queue, jobs: readonly Job[]): Promise<string> {
+  const reasons = await Promise.all(jobs.map(async ({ id }) => (await queue.explain(id)).because));
+  return JSON.stringify({ jobs, reasons });
 }
 
 export async function everyJob(queue: Queue): Promise<Job[]> {
@@ -35,6 +39,9 @@ export async function everyJob(queue: Queue): Promise<Job[]> {
 /** What is counted is what is there. */
 export async function expectTrueCounts(queue: Queue, jobs: readonly Job[]): Promise<void> {
   const { total } = await queue.stats();
-  for (const state of ['pending', 'processing', 'completed', 'failed', 'cancelled', 'expired'] as const)
-    expect({ [state]: total[state] }).toEqual({ [state]: jobs.filter((job) => job.state === state).length });
+  for (const state of ['pending', 'processing', 'completed', 'failed', 'cancelled', 'expired'] as const) {
+    const there = jobs.filter((job) => job.state === state);
+    const examples = there.length === total[state] ? '' : await explained(queue, there.slice(0, 5));
+    expect({ [state]: total[state] }, examples).toEqual({ [state]: there.length });
+  }
 }
