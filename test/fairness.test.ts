@@ -4,6 +4,7 @@ import { defineJob, memoryStore, open } from '../src/index.js';
 import { createHeap } from '../src/stores/memory/heap.js';
 import { createSystem } from '../src/system.js';
 import { eachStore } from './support.js';
+import { newJob } from './stores/new-job.js';
 
 eachStore((on) => {
   test('a worker that always has work leaves the event loop to timers', async () => {
@@ -35,29 +36,8 @@ test('a claim ends a bounded number of expired jobs', async () => {
   let clock = 1_000_000;
   const system = { ...createSystem(), now: () => clock };
   const store = await memoryStore().open({ system, namespace: 'lastout', maxStoredJobs: Number.POSITIVE_INFINITY });
-  const job = {
-    idGiven: false,
-    print: null,
-    type: 't',
-    queue: 'q',
-    priority: 0,
-    when: { inMs: 0 },
-    ttlMs: 10,
-    maxAttempts: 1,
-  };
-  const rest = {
-    subject: null,
-    key: null,
-    exclusiveKey: null,
-    deduplication: 'none',
-    source: null,
-    metadata: null,
-    ownedBy: null,
-    under: null,
-  } as const;
-  const policy = '{"backoff":null,"timeoutMs":null,"keep":{}}';
   await store.insert(
-    Array.from({ length: 5_000 }, (_, i) => ({ ...job, ...rest, id: `job-${i}`, policy, input: 'null' })),
+    Array.from({ length: 5_000 }, (_, i) => newJob({ id: `job-${i}`, type: 't', queue: 'q', ttlMs: 10 })),
     { atomic: false },
   );
   clock += 20;

@@ -33,6 +33,7 @@ import {
   watchedBlobs,
 } from './lifecycle-support.js';
 import { eachStore, expectCode, tapped } from './support.js';
+import { newJob } from './stores/new-job.js';
 
 const countsOf = ({ removes }: Plan): { [kind: string]: number } =>
   Object.fromEntries(Object.entries(removes).map(([kind, { count }]) => [kind, count]));
@@ -317,7 +318,7 @@ describe('plan and run', () => {
             let n = 0;
             for (const { type, state, keep, held, wait } of jobs) {
               const id = `job-${n++}`;
-              await store.insert([newJob(id, type, keep)], { atomic: false });
+              await store.insert([keptJob(id, type, keep)], { atomic: false });
               if (state !== 'pending') await bring(store, id, type, state);
               const move = { kind: 'hold', reason: 'x', until: null } as const;
               if (held) await store.move({ filter: { ...noFilter, ids: [id] }, move, ...once });
@@ -457,28 +458,9 @@ describe('plan and run', () => {
   }
 });
 
-function newJob(id: string, type: string, keep: Keep | undefined): NewJob {
-  return {
-    id,
-    idGiven: true,
-    print: null,
-    type,
-    queue: 'default',
-    priority: 0,
-    when: { inMs: 0 },
-    ttlMs: null,
-    maxAttempts: 1,
-    subject: null,
-    key: null,
-    exclusiveKey: null,
-    deduplication: 'none',
-    source: null,
-    metadata: null,
-    policy: policyText(keep === undefined ? {} : { keep: checkKeep(keep) }),
-    input: JSON.stringify(id),
-    ownedBy: null,
-    under: null,
-  };
+function keptJob(id: string, type: string, keep: Keep | undefined): NewJob {
+  const policy = policyText(keep === undefined ? {} : { keep: checkKeep(keep) });
+  return newJob({ id, idGiven: true, type, maxAttempts: 1, policy, input: JSON.stringify(id) });
 }
 
 const once = { dryRun: false, cursor: null, limit: 1_000 } as const;
@@ -518,7 +500,7 @@ async function own(store: Store, owner: string, { keep, owns, ownsWhat }: Owner)
   for (let i = 0; i < owns; i++) {
     const id = `${owner}-thing-${i}`;
     const thing = { queue: 'lastout', ownedBy: owner, when: { inMs: ownsWhat === 'due' ? 0 : 1_000 * day } };
-    await store.insert([{ ...newJob(id, 'lastout.artifact', 0), ...thing }], { atomic: false });
+    await store.insert([{ ...keptJob(id, 'lastout.artifact', 0), ...thing }], { atomic: false });
     if (isHeld) await store.move({ filter: { ...noFilter, ids: [id] }, move: hold, ...once });
   }
   return isHeld;

@@ -1,7 +1,7 @@
 // The crowd that a claim must not look at: jobs that wait for later or for a key, and jobs long finished.
 import { newRow } from '../../src/stores/local/new-row.js';
 import type { Row } from '../../src/stores/local/tables.js';
-import { newJob } from '../stores/sqlite-support.js';
+import { newJob } from '../stores/new-job.js';
 
 export const crowd = { delayed: 1_000_000, behind: 100_000, subjects: 100_000, finished: 1_000_000 } as const;
 /** From the first to the last: whatever a claim takes, some of the crowd would come before it. */
@@ -13,7 +13,5 @@ export const key = 'trip-42';
 
 /** A plain job, as `insert` makes it. */
 export function plainRow(seq: number): Row {
-  const policy = '{"backoff":null,"timeoutMs":null,"keep":{}}';
-  const job = newJob({ id: `crowd-${seq}`, type: 'mail', maxAttempts: 3, policy, input: '{"to":"ann"}' });
-  return newRow(job, seq, now, now, null);
+  return newRow(newJob({ id: `crowd-${seq}` }), seq, now, now, null);
 }

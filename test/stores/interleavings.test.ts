@@ -11,6 +11,7 @@ import { engines, type EngineName } from '../engines.js';
 import { factoryOn, harnessOf, harnessOn } from './harness.js';
 import { giveTurns, orderOf, scheduledFactory, scheduledStore } from './interleavings/scheduled.js';
 import { noFilter } from '../../src/core/store.js';
+import { newJob } from './new-job.js';
 
 const seed = Number(process.env.LASTOUT_SEED ?? 20_300_101);
 /** Fewer where every call is a round trip. */
@@ -51,29 +52,7 @@ async function interleave<T>(
 
 const still = async (): Promise<void> => undefined;
 
-function plainJob(id: string): NewJob {
-  return {
-    id,
-    idGiven: false,
-    print: null,
-    type: 'mail',
-    queue: 'default',
-    priority: 0,
-    when: { inMs: 0 },
-    ttlMs: null,
-    maxAttempts: 3,
-    subject: null,
-    key: null,
-    exclusiveKey: null,
-    deduplication: 'none',
-    source: null,
-    metadata: null,
-    policy: '{"backoff":null,"timeoutMs":null,"keep":{}}',
-    input: '{}',
-    ownedBy: null,
-    under: null,
-  };
-}
+const plainJob = (id: string): NewJob => newJob({ id, input: '{}' });
 
 const claimRequest = (owner: string, slots: number, ahead = 0) => ({
   owner,

@@ -3,9 +3,11 @@ import { once } from 'node:events';
 import { type AddressInfo, connect as dial, createServer, type Socket } from 'node:net';
 import pg from 'pg';
 import { expect, onTestFinished } from 'vitest';
-import type { NewJob, Store, StoreContext } from '../../src/core/store.js';
+import type { Store, StoreContext } from '../../src/core/store.js';
 import { postgresStore } from '../../src/stores/postgres/index.js';
 import { createSystem } from '../../src/system.js';
+
+export { newJob } from './new-job.js';
 
 export const system = createSystem();
 
@@ -34,31 +36,6 @@ export async function openStore(url: string, context: Partial<StoreContext> = {}
 
 export function contextOf(context: Partial<StoreContext> = {}): StoreContext {
   return { system, namespace: 'lastout', maxStoredJobs: Number.POSITIVE_INFINITY, ...context };
-}
-
-export function newJob(fields: Partial<NewJob> = {}): NewJob {
-  return {
-    id: system.id(),
-    idGiven: false,
-    print: null,
-    type: 'mail',
-    queue: 'default',
-    priority: 0,
-    when: { inMs: 0 },
-    ttlMs: null,
-    maxAttempts: 3,
-    subject: null,
-    key: null,
-    exclusiveKey: null,
-    deduplication: 'none',
-    source: null,
-    metadata: null,
-    policy: '{"backoff":null,"timeoutMs":null,"keep":{}}',
-    input: '{"to":"ann"}',
-    ownedBy: null,
-    under: null,
-    ...fields,
-  };
 }
 
 /** A URL whose connections can be told from those of others: by the name that they give themselves. */

@@ -4,10 +4,12 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { Redis } from 'ioredis';
 import type { Redis as Redis5 } from 'ioredis-5';
 import { expect, onTestFinished } from 'vitest';
-import type { NewJob, Store, StoreContext } from '../../src/core/store.js';
+import type { Store, StoreContext } from '../../src/core/store.js';
 import { redisStore } from '../../src/stores/redis/index.js';
 import type { RedisSource } from '../../src/stores/redis/source.js';
 import { createSystem } from '../../src/system.js';
+
+export { newJob } from './new-job.js';
 
 export const system = createSystem();
 
@@ -32,31 +34,6 @@ export function plainClient<C extends Redis | Redis5 = Redis>(
   client.on('error', () => undefined);
   onTestFinished(() => client.disconnect());
   return client;
-}
-
-export function newJob(fields: Partial<NewJob> = {}): NewJob {
-  return {
-    id: system.id(),
-    idGiven: false,
-    print: null,
-    type: 'mail',
-    queue: 'default',
-    priority: 0,
-    when: { inMs: 0 },
-    ttlMs: null,
-    maxAttempts: 3,
-    subject: null,
-    key: null,
-    exclusiveKey: null,
-    deduplication: 'none',
-    source: null,
-    metadata: null,
-    policy: '{"backoff":null,"timeoutMs":null,"keep":{}}',
-    input: '{"to":"ann"}',
-    ownedBy: null,
-    under: null,
-    ...fields,
-  };
 }
 
 /** Asks until the answer is yes. */

@@ -2,10 +2,12 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import type { NewJob, Store, StoreContext, StoreFactory } from '../../src/core/store.js';
+import type { Store, StoreContext, StoreFactory } from '../../src/core/store.js';
 import { loadDriver, single, type SqliteDatabase, type Value } from '../../src/stores/sqlite/driver.js';
 import { sqliteStore } from '../../src/stores/sqlite/index.js';
 import { createSystem } from '../../src/system.js';
+
+export { newJob } from './new-job.js';
 
 export const system = createSystem();
 
@@ -22,31 +24,6 @@ export async function connect(file: string): Promise<SqliteDatabase> {
 
 export function valueOf(db: SqliteDatabase, text: string): Value | undefined {
   return single(db, text);
-}
-
-export function newJob(fields: Partial<NewJob> = {}): NewJob {
-  return {
-    id: system.id(),
-    idGiven: false,
-    print: null,
-    type: 'mail',
-    queue: 'default',
-    priority: 0,
-    when: { inMs: 0 },
-    ttlMs: null,
-    maxAttempts: 3,
-    subject: null,
-    key: null,
-    exclusiveKey: null,
-    deduplication: 'none',
-    source: null,
-    metadata: null,
-    policy: '{"backoff":null,"timeoutMs":null,"keep":{}}',
-    input: '{"to":"ann"}',
-    ownedBy: null,
-    under: null,
-    ...fields,
-  };
 }
 
 /** Runs the body of an async function in a new process, with what this file exports at hand; what it returns comes back. */
