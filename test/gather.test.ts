@@ -86,6 +86,25 @@ describe('calls to a server that answers in the order of the questions', () => {
     expect(sizes()).toEqual([1, 50, 50, 50, 50, 50]);
   });
 
+  it('become halves again after some had to wait, also where two batches are answered in one turn', async () => {
+    const { store, batches, sizes } = slowStore('redis');
+    const { add } = gatherer(store, logger);
+    const again = async (): Promise<void> => {
+      for (;;) {
+        await add(job(0));
+        for (let hop = 0; hop < 3; hop += 1) await Promise.resolve(); // as the layers between a caller and its batch
+      }
+    };
+    for (const callers of [31, 31, 38]) {
+      for (let caller = 0; caller < callers; caller += 1) void again();
+      await turn();
+    }
+    expect(sizes()).toEqual([31, 31]);
+    for (let round = 0; round < 10; round += 2)
+      await Promise.all([batches[round]!.answer(), batches[round + 1]!.answer()]);
+    expect(sizes().slice(-4)).toEqual([50, 50, 50, 50]);
+  });
+
   it('of which nobody knows whether they arrived are looked for in their order, and the next ones wait', async () => {
     const { store, batches, sizes } = slowStore('redis');
     const looked: string[][] = [];

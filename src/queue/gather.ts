@@ -38,6 +38,8 @@ export interface Gatherer {
 
 export function gatherer(store: Store, logger: Logger): Gatherer {
   const abreast = store.engine === 'redis' ? 2 : 1;
+  /** Before calls are shared out among two batches, all those of the turn must have come: answers of both may come in one. */
+  const soon = abreast === 1 ? (next: () => void) => void thisTurn.then(next) : process.nextTick;
   const line: Batch[] = [];
   /** The batch that still takes calls: the last one in line, until its turn comes. */
   let open: Calls | null = null;
@@ -55,7 +57,7 @@ export function gatherer(store: Store, logger: Logger): Gatherer {
   function sendSoon(): void {
     if (willSend) return;
     willSend = true;
-    void thisTurn.then(() => {
+    soon(() => {
       willSend = false;
       while (line.length > 0 && underWay.size < abreast && unknown === 0) send(nextBatch());
       if (underWay.size > 0) return;
