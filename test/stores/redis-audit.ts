@@ -46,6 +46,11 @@ async function auditChunks(client: Redis, jobs: readonly StoredJob[], keys: Read
       .map((key) => `i:${key}`)
       .sort(),
   );
+  for (const name of Object.keys(all)) {
+    const listed = listedIn(await client.lrange(`${root}i:${name}`, 0, -1));
+    const standing = jobs.filter(({ type, seq }) => name === `${type}:${chunkOf(seq)}`);
+    for (const { seq, id } of standing) expect(listed.get(seq % 1_024)).toBe(id);
+  }
   for (const key of keys)
     if (key.startsWith('r:')) expect(Object.keys(all)).toContain(key.slice(2).replace(/:\w$/, ''));
   expect((await client.smembers(`${root}types`)).sort()).toEqual([...new Set(jobs.map(({ type }) => type))].sort());
@@ -61,6 +66,16 @@ async function auditChunks(client: Redis, jobs: readonly StoredJob[], keys: Read
     );
     expect(chunks.flat().sort()).toEqual(Object.keys(from).sort());
   }
+}
+
+/** Ids by the last part of their numbers: an entry has the first number as two digits, and the ids that follow each other. */
+export function listedIn(entries: readonly string[]): Map<number, string> {
+  const listed = new Map<number, string>();
+  for (const entry of entries) {
+    const first = Number.parseInt(entry.slice(0, 2), 32);
+    for (const [i, id] of entry.slice(2).split(',').entries()) listed.set(first + i, id);
+  }
+  return listed;
 }
 
 async function auditClaims(client: Redis, jobs: readonly StoredJob[], keys: ReadonlySet<string>): Promise<void> {

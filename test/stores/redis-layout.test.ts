@@ -13,7 +13,7 @@ import { redisStore } from '../../src/stores/redis/index.js';
 import { createSystem } from '../../src/system.js';
 import { describeOn } from '../engines.js';
 import { emptyRedis, privateRedis } from '../services.js';
-import { allJobs, auditKeys, leftovers } from './redis-audit.js';
+import { allJobs, auditKeys, leftovers, listedIn } from './redis-audit.js';
 import { newJob, openStore, plainClient } from './redis-support.js';
 
 const root = '{lastout}:';
@@ -98,6 +98,24 @@ describeOn('redis', 'the layout of Redis', () => {
     expect(Number(await client.hget(`${root}stale`, 'mail:default'))).toBe(500); // of a thousand: half of them may stay
     const { jobs } = await claim({ slots: 600 });
     expect(jobs.map(({ id }) => id)).toEqual(['first', ...ids.slice(1_000)]);
+  });
+
+  it('a chunk lists what came together as one entry, and what has gone is not listed for long', async () => {
+    const listed = async () => listedIn(await client.lrange(`${root}i:mail:00000000`, 0, -1));
+    const ids = [await insert(1), await insert(299), await insert(1), await insert(99)].flat();
+    expect(await client.llen(`${root}i:mail:00000000`)).toBe(4);
+    await move(ids.slice(0, 10), { kind: 'remove', force: false });
+    expect([...(await listed()).values()]).toEqual(ids.slice(10)); // from the head at once
+    await move(ids.slice(299, 301), { kind: 'remove', force: false });
+    await move(ids.slice(20, 290), { kind: 'remove', force: false });
+    expect(await listed()).toHaveProperty('size', 390); // from the middle not before little is left
+    await auditKeys(client, store);
+    await move(ids.slice(301, 330), { kind: 'remove', force: false });
+    const left = [...ids.slice(10, 20), ...ids.slice(290, 299), ...ids.slice(330)];
+    expect([...(await listed()).values()]).toEqual(left);
+    expect(await client.llen(`${root}i:mail:00000000`)).toBe(3); // each without a gap
+    expect((await allJobs(store)).map(({ id }) => id)).toEqual(left.toReversed());
+    await auditKeys(client, store);
   });
 
   it('a list of which all is stale goes at once', async () => {

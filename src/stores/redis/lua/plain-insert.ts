@@ -49,17 +49,17 @@ local function insertPlain(n)
     while i < run.n do
       -- As many as still belong to the chunk of the next number.
       local low = (seq + 1) % 1024
-      local chunk, entries = digits((seq + 1 - low) / 1024, 8), {}
+      local chunk = digits((seq + 1 - low) / 1024, 8)
       local first, last = 'P' .. run.no .. chunk, min(run.n - i, 1024 - low)
-      for e = 1, last do
-        local id, two = own[i + e], sub(LAST_DIGITS, 2 * low + 1, 2 * low + 2)
-        rowTexts[k + 1], rowTexts[k + 2] = id, first .. two .. created .. inputs[i + e]
-        entries[e] = two .. id
+      local field, size = kind .. ':' .. chunk, whole(last)
+      local listed = last == run.n and run.joined or concat(own, ',', i + 1, i + last)
+      call('RPUSH', root .. 'i:' .. field, sub(LAST_DIGITS, 2 * low + 1, 2 * low + 2) .. listed)
+      for e = i + 1, i + last do
+        local two = sub(LAST_DIGITS, 2 * low + 1, 2 * low + 2)
+        rowTexts[k + 1], rowTexts[k + 2] = own[e], first .. two .. created .. inputs[e]
         k, low = k + 2, low + 1
       end
       i, seq = i + last, seq + last
-      local field, size = kind .. ':' .. chunk, whole(last)
-      spread('RPUSH', root .. 'i:' .. field, entries)
       call('HINCRBY', root .. 'chunkall', field, size)
       if call('HINCRBY', root .. 'chunklive', field, size) == last and call('ZADD', root .. 'il:' .. kind, 0, chunk) == 1 then
         call('SADD', root .. 'types', kind)

@@ -60,13 +60,16 @@ end
 -- The live jobs of a type, newest first. Of a chunk no more is read once all its live ones were met, so that what has
 -- ended costs next to nothing.
 function scan.liveOf(kind)
-  local accept, from, list, read, left, size = inOrder(math.huge), 'w', nil, 0, 0, 20
+  local accept, from, list, read, left, size = inOrder(math.huge), 'w', nil, 0, 0, 5
   local function following()
     while true do
       if left > 0 then
         local entries, ids = call('LRANGE', list, -read - size, -read - 1), {}
         read, size = read + #entries, min(4 * size, 500)
-        for i = #entries, 1, -1 do ids[#ids + 1] = sub(entries[i], 3) end
+        for i = #entries, 1, -1 do
+          local run = names(sub(entries[i], 3))
+          for k = #run, 1, -1 do ids[#ids + 1] = run[k] end
+        end
         if #ids > 0 then return ids end
       end
       local chunk = chunks.newest({ kind }, from, true)

@@ -177,7 +177,7 @@ function tables.flush() flushRows() end
 -- Whether a new job may meet more live ones than this.
 function tables.isCrowded(kind, key, most)
   if key then return call('ZCARD', liveByKey(kind, key)) > most end
-  return call('ZCARD', chunks.withLive(kind)) > 1 or call('LLEN', chunks.list(kind, chunks.newest({ kind }, 'v', true) or '')) > most
+  return call('ZCARD', chunks.withLive(kind)) > 1 or chunks.liveIn(kind, chunks.newest({ kind }, 'v', true) or '') > most
 end
 -- Live jobs of a type, newest first; with a key only those with an equal one. Read as far as they are asked for.
 function tables.matches(kind, key)
