@@ -245,7 +245,7 @@ function settleArgs(args: Value[], settlements: readonly Settlement[]): readonly
     run.results.push(ending.result);
     run.places.push(index);
   }
-  if (others.length > 0 && orderMatters(settlements)) {
+  if (runs.size + others.length > 1 && orderMatters(settlements)) {
     args.push(0, settlements.length);
     for (const settlement of settlements) settlementArgs(args, settlement);
     return settlements.map((_, index) => index);

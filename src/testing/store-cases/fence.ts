@@ -148,6 +148,25 @@ export const fenceCases = [
     assert.deepEqual(answers, ['ok', 'ok']);
     assert.equal((await job(id)).attempts, 1);
   }),
+  storeCase(
+    'settle: of two claims of one job in one call, the first that is named is answered first',
+    async ({ store, add, take, settle, job }) => {
+      const id = await add();
+      const { epoch: before, owner } = await take();
+      await settle({ id, epoch: before, owner }, ending.release());
+      const other = await add();
+      const { epoch } = await claim(store, { owner, slots: 2 });
+      const settlements = [
+        { id: other, epoch, ending: ending.complete() },
+        { id, epoch: before, ending: ending.complete() },
+        { id, epoch, ending: ending.complete() },
+        { id, epoch: before, ending: ending.complete() },
+      ];
+      const { answers } = await store.settle({ owner, settlements, started: [], next: null });
+      assert.deepEqual(answers, ['ok', 'ALREADY_SETTLED', 'ok', 'STALE_CLAIM']);
+      assert.equal((await job(id)).attempts, 1);
+    },
+  ),
   storeCase('settle: another result of the same claim answers ALREADY_SETTLED', async ({ add, take, settle, job }) => {
     const id = await add();
     const hold = await take();
