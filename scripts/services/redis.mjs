@@ -1,4 +1,5 @@
 // Private Redis servers (or Valkey, which speaks the same): where their programs come from, and how one is started.
+import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -95,12 +96,33 @@ export async function anotherRedis(cache) {
  * @property {number} port
  * @property {string} password
  * @property {string} version
+ * @property {string} folder where its data are
  * @property {() => Promise<void>} start again after `stop` or `kill`
  * @property {() => Promise<void>} stop in good order
  * @property {() => Promise<void>} kill at once
  * @property {() => number | null} pid
  * @property {() => Promise<void>} dispose
  */
+
+/**
+ * Takes off the log the transaction that it breaks off in. A server that is to do that by itself takes off the last command
+ * only, and the next start takes what is left of the transaction for the beginning of the one behind it.
+ * @param {string} program
+ * @param {string} folder
+ * @param {NodeJS.ProcessEnv} env
+ * @returns {Promise<void>}
+ */
+function mendLog(program, folder, env) {
+  const manifest = join(folder, 'appendonlydir', 'appendonly.aof.manifest');
+  if (!existsSync(manifest)) return Promise.resolve();
+  return new Promise((resolve, reject) => {
+    const mending = execFile(program, ['--fix', manifest], { env }, (error, told) =>
+      error ? reject(new Error(`${error.message}\n${told}`)) : resolve(),
+    );
+    mending.stdin?.on('error', () => undefined); // it asks only where it finds something
+    mending.stdin?.end('y\n');
+  });
+}
 
 /** How many stores tests may hold at once on one server. */
 export const databases = 512;
@@ -126,7 +148,7 @@ export async function startRedis(programs, { appendfsync = null, cluster = false
       dir: folder,
       save: '',
       appendonly: appendfsync === null ? 'no' : 'yes',
-      ...(appendfsync !== null && { appendfsync }),
+      ...(appendfsync !== null && { appendfsync, 'aof-load-truncated': 'no' }),
       ...(cluster ? { 'cluster-enabled': 'yes', 'cluster-port': await freePort() } : { databases }),
       requirepass: password,
       ...settings,
@@ -153,7 +175,11 @@ export async function startRedis(programs, { appendfsync = null, cluster = false
       port,
       password,
       version: programs.version,
-      start: running.start,
+      folder,
+      async start() {
+        if (!running.pid()) await mendLog(path(programs.program.replace('server', 'check-aof')), folder, env);
+        await running.start();
+      },
       stop: () => running.end('SIGTERM'),
       kill: () => running.end('SIGKILL'),
       pid: running.pid,

@@ -1,5 +1,8 @@
-/** Empty databases for tests: numbered ones of one server, emptied before they are given out again. */
+/** Empty databases for tests: numbered ones of one server, emptied before they are given out again. And logs that are cut. */
+import { readFileSync, statSync, truncateSync } from 'node:fs';
+import { join } from 'node:path';
 import { Redis } from 'ioredis';
+import type { RedisServer } from '../../scripts/services/redis.mjs';
 
 /** Each place in which test files run one after another has its own numbers. */
 const places = 8;
@@ -52,4 +55,17 @@ export function createNumbers(server: string) {
     giveBack: (numbered: Numbered) => void free.push(numbered),
     close: () => client.disconnect(),
   };
+}
+
+/** The file that a server appends to. */
+export function logOf({ folder }: Pick<RedisServer, 'folder'>): string {
+  const logs = join(folder, 'appendonlydir');
+  const files = readFileSync(join(logs, 'appendonly.aof.manifest'), 'latin1').matchAll(/^file (\S+) .*type i/gm);
+  return join(logs, [...files].at(-1)![1]!);
+}
+
+/** Takes off the log of a server that does not run what it would lose where it syncs late: up to so many bytes, mostly inside of a step. */
+export function cutLog(server: Pick<RedisServer, 'folder'>, mostBytes: number): void {
+  const log = logOf(server);
+  truncateSync(log, Math.max(0, statSync(log).size - Math.floor(Math.random() * mostBytes)));
 }

@@ -136,10 +136,11 @@ export async function restarts(
 ): Promise<void> {
   const load = await startLoad(place);
   const { fleet, parts } = load;
-  const downs: number[] = [];
+  /** What was acknowledged before it may be written down, and acted on, until everybody has gone on. */
+  const outages: { readonly from: number; readonly to: number }[] = [];
   for (let done = 0; done < faultsMin; done++) {
     await pause(200 + fleet.random.below(300));
-    downs.push(instant());
+    const from = instant();
     await server.down();
     await pause(fleet.random.below(300));
     await server.up();
@@ -147,11 +148,12 @@ export async function restarts(
       throw new Error(`${String(error)} ${done + 1}; ${await whereIsWork(load)}`);
     });
     note(load, 'restart', Math.max(...all));
+    outages.push({ from: from - mayLoseMs * 1_000, to: instant() });
   }
-  const isExcused = (at: number): boolean => downs.some((down) => at <= down && down - at <= mayLoseMs * 1_000);
+  const isExcused = (at: number): boolean => mayLoseMs > 0 && outages.some(({ from, to }) => from <= at && at <= to);
   const lost = lostOf(load.fleet, await everyJob(load.queue)).filter(({ at }) => isExcused(at));
   const faults = await judged(load, new Set(lost.map(({ id }) => id)), isExcused);
-  const again = mayLoseMs > 0 ? endedTwice(load.fleet).filter(({ at }) => isExcused(at)) : [];
+  const again = lostEnds(load.fleet, await everyJob(load.queue)).filter(({ at }) => isExcused(at));
   if (mayLoseMs > 0)
     console.log(
       `${place.name}: ${lost.length} acknowledged jobs and ${again.length} endings were lost in ${faultsMin} kills, by its policy`,
@@ -165,15 +167,15 @@ async function whereIsWork({ queue, parts }: Load): Promise<string> {
   return `steps: ${steps.join(', ')}; jobs: ${JSON.stringify((await queue.stats()).total)}`;
 }
 
-/** A job whose end was acknowledged and lost runs again: it had returned a value under an earlier claim, and was not refused. */
-function endedTwice({ ledgers }: Fleet): { readonly id: string; readonly at: number }[] {
+/** Ends that were acknowledged and that the store does not know: the job ran again, or another one had taken its slot. */
+function lostEnds({ ledgers }: Fleet, jobs: Evidence['jobs']): { readonly id: string; readonly at: number }[] {
+  const there = new Map(jobs.map((job) => [job.id, job]));
   const lines = readLedgers(ledgers).flatMap((ledger) => ledger.lines);
   const refused = new Set(lines.flatMap((line) => (line.line === 'refused' ? [`${line.id} ${line.epoch}`] : [])));
-  const last = new Map<string, number>();
-  for (const line of lines) if (line.line === 'start') last.set(line.id, Math.max(line.epoch, last.get(line.id) ?? 0));
   return lines.flatMap((line) => {
-    if (line.line !== 'end' || line.how !== 'value' || line.epoch === last.get(line.id)) return [];
-    return refused.has(`${line.id} ${line.epoch}`) ? [] : [line];
+    if (line.line !== 'end' || line.how !== 'value' || refused.has(`${line.id} ${line.epoch}`)) return [];
+    const job = there.get(line.id);
+    return !job || (job.state === 'completed' && job.epoch === line.epoch) ? [] : [line];
   });
 }
 

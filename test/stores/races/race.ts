@@ -68,13 +68,13 @@ export function races(engine: EngineName, enter: () => Promise<Arena>): void {
   });
 }
 
-async function opened(arena: Arena): Promise<Store> {
+export async function opened(arena: Pick<Arena, 'connect'>): Promise<Store> {
   const store = await openStore(arena.connect());
   onTestFinished(() => store.close());
   return store;
 }
 
-type Act = (world: World) => Promise<void>;
+export type Act = (world: World) => Promise<void>;
 
 async function actsOf(arena: Arena, stores: readonly Store[]): Promise<Act[]> {
   const acts: Act[] = [
@@ -102,7 +102,7 @@ async function actsOf(arena: Arena, stores: readonly Store[]): Promise<Act[]> {
 }
 
 /** Whoever stops early stops all the others. */
-async function all(acts: readonly Act[], world: Omit<World, 'isOver'>, until: () => boolean): Promise<void> {
+export async function all(acts: readonly Act[], world: Omit<World, 'isOver'>, until: () => boolean): Promise<void> {
   let failed = false;
   const isOver = (): boolean => failed || until();
   const fail = (error: unknown): never => {
@@ -123,7 +123,7 @@ async function auditOnAndOn(arena: Arena, store: Store, { ledger, isOver }: Worl
 }
 
 /** Nobody acts, and the clock changes nothing any more; some jobs are held. */
-async function auditInQuiet(arena: Arena, store: Store, ledger: Ledger): Promise<void> {
+export async function auditInQuiet(arena: Pick<Arena, 'audit'>, store: Store, ledger: Ledger): Promise<void> {
   await pause(quietMs);
   await sweepAll(store, null);
   const held = await store.claim({ ...request, owner: 'holder', slots: 10, ahead: 10, leaseMs: 60_000 });
