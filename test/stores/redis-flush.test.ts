@@ -1,8 +1,10 @@
 // Somebody empties Redis under a running worker, or it comes back without its data: the worker goes on, and health says it.
+import { statSync, truncateSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { defineJob, type JobOptions, open, type Queue } from '../../src/index.js';
 import { describeOn } from '../engines.js';
 import { privateRedis, type RedisServer } from '../services.js';
+import { logOf } from '../services/redis.js';
 import { closedAfterwards } from '../support.js';
 import { eventually, newJob, openStore, plainClient } from './redis-support.js';
 
@@ -134,5 +136,20 @@ describeOn('redis', 'a worker on Redis', () => {
     await store.insert([newJob()], { atomic: true });
     await limited.extend({ owner: 'w', leaseMs: 1_000, claims: [], card: null });
     await expect(store.insert([newJob()], { atomic: true })).rejects.toMatchObject({ code: 'QUEUE_FULL' });
+  });
+
+  it('gets its limits back from the process that has them, where the server has lost no more than them', async () => {
+    const server = await privateRedis({ appendfsync: 'always' });
+    const store = await openStore({ url: server.url });
+    const before = statSync(logOf(server)).size;
+    const limits = new Map([['default', { maxPending: 1, concurrency: null, rate: null }]]);
+    const limited = await openStore({ url: server.url }, { limits });
+    await server.kill();
+    truncateSync(logOf(server), before);
+    await server.start();
+    await store.insert([newJob()], { atomic: true });
+    await limited.extend({ owner: 'w', leaseMs: 1_000, claims: [], card: null });
+    await expect(store.insert([newJob()], { atomic: true })).rejects.toMatchObject({ code: 'QUEUE_FULL' });
+    expect(await limited.check()).toEqual([]);
   });
 });

@@ -33,10 +33,10 @@ export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
   const { system } = context;
   const clock = (): Value => system.givenNow() ?? '';
   const cap: Value = context.maxStoredJobs === Number.POSITIVE_INFINITY ? '' : context.maxStoredJobs;
-  /** The data that our limits were written into; '' where we have none. */
+  /** The data that our limits were written into, and when; '' where we have none. */
   let limited = '';
-  const changeIn = (born: string, script: keyof typeof scripts, args: Args): Promise<unknown> =>
-    call(scripts[script], [clock(), born, parts.sender, cap, ...args]);
+  const changeIn = (into: string, script: keyof typeof scripts, args: Args): Promise<unknown> =>
+    call(scripts[script], [clock(), into, parts.sender, cap, ...args]);
   async function change(script: keyof typeof scripts, args: Args): Promise<unknown> {
     try {
       return await changeIn(limited, script, args);
@@ -55,8 +55,9 @@ export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
   async function keepLimits(): Promise<void> {
     if (!context.limits?.size) return;
     const born = await mark.read();
-    tell((await changeIn('', 'keepLimits', limitsArgs(context.limits))) as string);
-    limited = born;
+    const [line, at] = (await changeIn('', 'keepLimits', limitsArgs(context.limits))) as [string, string];
+    tell(line);
+    limited = `${born},${at}`;
   }
   async function read(request: ReadRequest): Promise<unknown> {
     return readLog(look, request);

@@ -137,16 +137,24 @@ function limits.charge(found, started)
   end
 end
 `;
-/** Who was opened with limits names the data that have them. Where those are lost, nothing is done before they are kept again. */
+/**
+ * Who was opened with limits names the data that have them, and the instant at which limits were last written then. Where
+ * those are lost, or came back as they were before, nothing is done until the limits are kept again.
+ */
 export const sameData = String.raw`
 do
-  local born = arg()
-  if born ~= '' and call('GET', root .. 'born') ~= born then return redis.error_reply('LOST other data') end
+  local born, since = match(arg(), '^(.*),(%d+)$')
+  if born and (call('GET', root .. 'born') ~= born or (tonumber(call('HGET', COUNTERS, 'limited')) or 0) < tonumber(since)) then
+    return redis.error_reply('LOST other data')
+  end
 end
 `;
-/** Queues and their limits as JSON, '' for none: those that differ are kept. Without a rate, what started is forgotten. */
+/**
+ * Queues and their limits as JSON, '' for none: those that differ are kept. Without a rate, what started is forgotten. Returns
+ * when limits were last written, in numbers that never come again.
+ */
 export const keepLimits = String.raw`
-local any = false
+local any, written = false, tonumber(call('HGET', COUNTERS, 'limited')) or 0
 for _ = 1, tonumber(arg()) do
   local queue, wanted = arg(), arg()
   if (call('HGET', LIMITS, queue) or '') ~= wanted then
@@ -155,7 +163,10 @@ for _ = 1, tonumber(arg()) do
     if wanted == '' or not cjson.decode(wanted).max then call('HDEL', STARTS, queue) end
   end
 end
-if not any then return '' end
+if not any then return { '', whole(written) } end
+local time = call('TIME')
+written = max(time[1] * 1000000 + time[2], written + 1)
+call('HSET', COUNTERS, 'limited', whole(written))
 step.ready['*'] = true
-return close()
+return { close(), whole(written) }
 `;
