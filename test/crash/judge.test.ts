@@ -199,6 +199,13 @@ test('a run that a store may have lost by its policy is excused, and only that o
   expect(faultsOf({ ...evidence, mayBeLost: (at) => at > 1_000 })).toEqual(['counted']);
 });
 
+test('runs of jobs that a store may have lost by its policy are no repeated ones', () => {
+  const four: Lines = [worker, ...['f', 'g', 'h'].flatMap((id, n) => [start(id, 20 + n, 30), end(id, 20 + n, 40)])];
+  const evidence = withPlanted({ four });
+  expect(faultsOf(evidence)).toEqual(['duplicates']);
+  expect(faultsOf({ ...evidence, mayBeLost: (at) => at === 30 })).toEqual([]);
+});
+
 test('more repeated runs than the kills and refusals explain are a fault', () => {
   const one: Lines = [
     worker,

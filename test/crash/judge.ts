@@ -287,7 +287,8 @@ function forgottenRuns({ runsOf, mayBeLost }: Case, { id, epoch }: JudgedJob): n
 function duplicates(found: Case): string[] {
   return [false, true].flatMap((ahead) => {
     const isOfKind = ({ type }: { readonly type: string }): boolean => mayBeUncounted.has(type) === ahead;
-    const runs = found.runs.filter(isOfKind);
+    const isForgotten = ({ id, start }: Run): boolean => !found.jobs.has(id) && found.mayBeLost(start);
+    const runs = found.runs.filter((run) => isOfKind(run) && !isForgotten(run));
     const jobs = [...found.jobs.values()].filter(isOfKind);
     const attempts = jobs.reduce((sum, job) => sum + job.attempts, 0);
     const forgotten = jobs.reduce((sum, job) => sum + forgottenRuns(found, job), 0);
