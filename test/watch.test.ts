@@ -25,6 +25,11 @@ async function take(events: AsyncIterable<JobEvent>, n: number): Promise<JobEven
   }
   return taken;
 }
+/** The first to follow makes the store listen, for good. */
+async function listening(queue: Queue, clock: { settle(): Promise<void> }): Promise<void> {
+  queue.on('created', () => undefined)();
+  await clock.settle();
+}
 const brief = (events: readonly JobEvent[]) => events.map(({ name, id }) => [name, id]);
 
 /** A store whose reads fail, or hang, for as long as they are told to. */
@@ -218,7 +223,7 @@ describe('events', () => {
 
     it('leaving the loop leaves no timer behind', async () => {
       const { queue, clock } = await on.still();
-      await clock.settle();
+      await listening(queue, clock);
       const before = clock.pendingTimers;
       const events = queue.events();
       await queue.enqueue('mail', 1);
@@ -452,7 +457,7 @@ describe('on', () => {
         }) as Store['read'],
       }));
       const { queue, clock } = await on.still({}, counting);
-      await clock.settle();
+      await listening(queue, clock);
       const before = clock.pendingTimers;
       const heard: (string | undefined)[] = [];
       queue.on('created', () => heard.push('never'))();
@@ -822,7 +827,7 @@ describe('wait', () => {
 
     it('leaves no timer behind', async () => {
       const { queue, clock } = await on.still();
-      await clock.settle();
+      await listening(queue, clock);
       const before = clock.pendingTimers;
       const { id } = await queue.enqueue('mail', 1);
       const waiting = queue.wait(id, { timeout: '50ms' });

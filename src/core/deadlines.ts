@@ -94,7 +94,7 @@ export function withDeadlines(store: Store, system: System): Store {
     tally: (cleanup) => ending('tally', 'held read', () => store.tally(cleanup)),
     read: read as Store['read'],
     note: (owner, notes) => ending('note', 'write', () => store.note(owner, notes)),
-    subscribe: (listener) => store.subscribe(listener),
+    subscribe: (listener, from) => store.subscribe(listener, from),
     check: () => ending('check', 'held read', () => store.check()),
     /** What hangs is given up first: nobody waits for an answer that no one will bring. */
     async close() {

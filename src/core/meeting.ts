@@ -14,7 +14,8 @@ export interface Meeting {
   /** Marks what is sent from here. */
   readonly sender: string;
   give(hints: readonly Hint[]): void;
-  join(listener: Listener): () => void;
+  /** See `subscribe` of a store. */
+  join(listener: Listener, from?: 'here'): () => void;
 }
 
 /** What may have happened while nobody listened. */
@@ -22,6 +23,8 @@ const anything: readonly Hint[] = [{ kind: 'ready', types: new Set(['*']) }, { k
 
 export function createMeeting(ear: Ear, channel: string, sender: string): Meeting {
   const listeners = new Set<Listener>();
+  /** For whom the ear is open. */
+  const far = new Set<Listener>();
   let deafen: (() => void) | null = null;
 
   function give(hints: readonly Hint[]): void {
@@ -30,12 +33,15 @@ export function createMeeting(ear: Ear, channel: string, sender: string): Meetin
   return {
     sender,
     give,
-    join(listener) {
+    join(listener, from) {
       listeners.add(listener);
-      deafen ??= ear.listen(channel, (payload) => give(heard(payload, sender)));
+      if (from !== 'here') {
+        far.add(listener);
+        deafen ??= ear.listen(channel, (payload) => give(heard(payload, sender)));
+      }
       return () => {
         listeners.delete(listener);
-        if (listeners.size > 0) return;
+        if (!far.delete(listener) || far.size > 0) return;
         deafen?.();
         deafen = null;
       };

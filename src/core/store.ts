@@ -343,7 +343,11 @@ export interface Store {
   read(request: ReadRequest & { log: 'audit' }): Promise<AuditPage>;
   read(request: ReadRequest & { log: 'workers' }): Promise<readonly WorkerCard[]>;
   note(owner: string, notes: readonly Note[]): Promise<readonly SettleAnswer[]>;
-  subscribe(listener: (hint: Hint) => void): () => void;
+  /**
+   * `here`: for who has a rhythm besides. He hears what this process does, and of others what is heard anyway: for him alone no
+   * connection listens, on which a process that only enqueues would hear nothing but its own echo.
+   */
+  subscribe(listener: (hint: Hint) => void, from?: 'here'): () => void;
   /** Warnings that only the store can know; throws when it cannot be reached. */
   check(): Promise<readonly { readonly code: string; readonly message: string }[]>;
   close(): Promise<void>;

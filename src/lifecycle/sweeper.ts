@@ -55,9 +55,13 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
   let lastSweepAt: Date | null = null;
   let failures = 0;
   const stopping = new AbortController();
-  const unsubscribe = store.subscribe((hint) => {
-    if (hint.kind === 'cap') lookAtCap(isStuck ? stuckDelayMs : capDelayMs);
-  });
+  /** Who has no cap does not listen for it. */
+  const unsubscribe =
+    cleanup.maxStoredJobs === Number.POSITIVE_INFINITY
+      ? () => undefined
+      : store.subscribe((hint) => {
+          if (hint.kind === 'cap') lookAtCap(isStuck ? stuckDelayMs : capDelayMs);
+        });
 
   /** Never two at once. */
   function pass(busy: 'wait' | 'leave', orphans: boolean): Promise<SweepReport | null> {

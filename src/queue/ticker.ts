@@ -58,7 +58,7 @@ export function createTicker(parts: TickerParts): Ticker {
   const unsubscribe = store.subscribe((hint) => {
     if (hint.kind !== 'ready' || firing.isDeaf()) return;
     if (hint.types.has(scheduleType) || hint.types.has('*')) void tend();
-  });
+  }, 'here');
 
   function tend(): Promise<void> {
     if (!firing.isShy()) return fire();

@@ -38,11 +38,17 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
   let reader: AbortController | null = null;
   let closed = false;
   let hints = 0;
-  const unsubscribe = store.subscribe((hint) => {
-    if (hint.kind !== 'events') return;
-    hints += 1;
-    for (const wake of sleepers) wake();
-  });
+  let unsubscribe: (() => void) | null = null;
+
+  /** From the first time on that somebody follows or waits: a process that only enqueues has nothing to hear. */
+  function listen(): void {
+    if (closed) return;
+    unsubscribe ??= store.subscribe((hint) => {
+      if (hint.kind !== 'events') return;
+      hints += 1;
+      for (const wake of sleepers) wake();
+    });
+  }
 
   /** Until the log may have grown since `seen` hints: a hint in this process, the poll for others. */
   function untilMore(seen: number, signal?: AbortSignal, withinMs = pollMs): Promise<void> {
@@ -103,6 +109,7 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
   }
   /** Asked once: what happens while the store is away would be missed unsaid by one who begins only then. */
   async function start(after: string | undefined): Promise<string> {
+    listen();
     return after ?? (await store.read({ log: 'events', after: null, limit: 1 })).cursor;
   }
 
@@ -154,6 +161,7 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
     const until =
       options.timeout === undefined ? Number.POSITIVE_INFINITY : system.monotonic() + toMs(options.timeout, 'timeout');
     const how = outlasting(options.signal, until, awayMaxMs);
+    listen();
     let state: Job['state'] | null = null;
     for (;;) {
       options.signal?.throwIfAborted();
@@ -215,7 +223,7 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
     tell: deliver,
     async stop() {
       closed = true;
-      unsubscribe();
+      unsubscribe?.();
       listeners.clear();
       for (const wake of sleepers) wake();
       await Promise.all(waits);

@@ -4,11 +4,13 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
 import type { System } from '../../src/core/system.js';
+import { defineJob, open, type Queue } from '../../src/index.js';
 import type { Ear } from '../../src/stores/postgres/listen.js';
 import { type PostgresOptions, type PostgresSource, serverOf } from '../../src/stores/postgres/server.js';
 import { createSystem } from '../../src/system.js';
 import { fakeClock } from '../../src/testing/index.js';
-import { postgresUrl } from '../services.js';
+import { emptyPostgres, postgresUrl } from '../services.js';
+import { closedAfterwards } from '../support.js';
 import { cutOff, eventually, named, pidsOf, plainClient, plainPool, system, throughWire } from './postgres-support.js';
 
 async function earOn(source: PostgresSource, options: PostgresOptions = {}, by: System = system): Promise<Ear> {
@@ -53,6 +55,24 @@ test('it is there only while somebody listens', async () => {
   const again = hearing(ear, 'a');
   await again.listens();
   expect(await count()).toBe(1);
+});
+
+test.each([
+  ['works', async (queue: Queue) => void (await queue.work([defineJob('mail', { run: () => null })]))],
+  ['follows', async (queue: Queue) => void queue.on('completed', () => undefined)],
+  ['waits', async (queue: Queue) => void queue.wait((await queue.enqueue('mail', 2)).id).catch(() => undefined)],
+])('a process that only enqueues has none, until it %s', async (_, begin) => {
+  const url = await emptyPostgres();
+  const [name, watcher] = [system.id(), await plainClient(url)];
+  const queue = closedAfterwards(await open(named(url, name)));
+  const text = `select 1 from pg_stat_activity where application_name = $1 and query like 'listen %'`;
+  const count = async () => (await watcher.query(text, [name])).rows.length;
+  await queue.enqueue('mail', 1);
+  await queue.schedule('daily', 'mail', 1, { every: '1d' });
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  expect(await count()).toBe(0);
+  await begin(queue);
+  await eventually('it listens', async () => (await count()) === 1);
 });
 
 test('a channel that nobody listens to any more is not heard', async () => {

@@ -85,8 +85,8 @@ async function storeOn({ server, place, meeting, context, release }: StoreParts)
     ...verbs,
     engine: 'postgres',
     durability: place.durability,
-    subscribe(listener) {
-      const part = meeting.join(listener);
+    subscribe(listener, from) {
+      const part = meeting.join(listener, from);
       const leave = (): void => {
         part();
         own.delete(leave);

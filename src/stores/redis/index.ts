@@ -125,8 +125,8 @@ async function openNamespace(shared: Shared, context: StoreContext, release: () 
     get durability() {
       return shared.durability;
     },
-    subscribe(listener) {
-      const part = meeting.join(listener);
+    subscribe(listener, from) {
+      const part = meeting.join(listener, from);
       const leave = (): void => {
         part();
         own.delete(leave);
