@@ -16,7 +16,6 @@ import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { fileBlobs } from '../src/artifacts/files.js';
 import { folderOf } from '../src/artifacts/folder.js';
@@ -24,6 +23,7 @@ import { defineJob, open, type Queue } from '../src/index.js';
 import { openPlace } from '../src/open-lifecycle.js';
 import { createSystem } from '../src/system.js';
 import { byHand, completes, day, hour, idsIn, readText, runJob, t0, textOf, things } from './lifecycle-support.js';
+import { compilePrograms } from './programs.js';
 import { closedAfterwards, eachStore, expectCode, gate, temporaryFolder } from './support.js';
 
 const anySize = { maxBytes: Number.POSITIVE_INFINITY, signal: new AbortController().signal };
@@ -365,9 +365,8 @@ describe('temporary folders', () => {
 
   /** The two folders that it left. */
   async function killedOn(tmp: string, file: string): Promise<string[]> {
-    const program = fileURLToPath(new URL('./temp-child.ts', import.meta.url));
     const env = { ...process.env, TMPDIR: tmp };
-    const child = spawn(process.execPath, ['--import', 'tsx', program, file], {
+    const child = spawn(process.execPath, [compilePrograms().temp, file], {
       stdio: ['ignore', 'pipe', 'inherit'],
       env,
     });

@@ -1,4 +1,4 @@
-/** A program with nothing else to do than to await one answer after the other: `node --import tsx awaited-child.ts URL`. */
+/** A program with nothing else to do than to await one answer after the other: `node awaited-child.js URL`. */
 import { defineJob, open } from '../src/index.js';
 
 const [url = ''] = process.argv.slice(2);

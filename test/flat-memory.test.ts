@@ -1,18 +1,17 @@
 // A process that works for ever must not grow: the heap after many jobs, and what is held after many queues were closed.
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import type { Report, Sample } from './flat/child.js';
+import { compilePrograms } from './programs.js';
 import { temporaryFolder } from './support.js';
 
-const child = fileURLToPath(new URL('./flat/child.ts', import.meta.url));
 const run = promisify(execFile);
 
 /** The child ends by itself: nothing that it opened keeps it alive. */
 async function inChild(mode: 'jobs' | 'cycles', url: string, count: number): Promise<Report> {
-  const args = ['--expose-gc', '--import', 'tsx', child, mode, url, String(count)];
+  const args = ['--expose-gc', compilePrograms().flat, mode, url, String(count)];
   return JSON.parse((await run(process.execPath, args)).stdout) as Report;
 }
 

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { open } from '../src/index.js';
-import { compilePrograms, type Programs } from './crash/compile.js';
+import { compilePrograms, type Programs } from './programs.js';
 import { describeOn, emptyStore, type EngineName } from './engines.js';
 import { closedAfterwards, temporaryFolder } from './support.js';
 

@@ -4,7 +4,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { type Lease, open, type Queue } from '../src/index.js';
-import { compilePrograms, type Programs } from './crash/compile.js';
+import { compilePrograms, type Programs } from './programs.js';
 import type { ProviderReport, ToProvider } from './crash/provider.js';
 import { roomsOf } from './crash/room.js';
 import { seeded } from './crash/seeded.js';

@@ -1,4 +1,4 @@
-/** A process that keeps a schedule and may die at a chosen firing: `node --import tsx schedules-child.ts FILE WHEN`. */
+/** A process that keeps a schedule and may die at a chosen firing: `node schedules-child.js FILE WHEN`. */
 import type { SettleRequest } from '../src/core/store.js';
 import { open } from '../src/index.js';
 import { sqliteStore } from '../src/stores/sqlite/index.js';

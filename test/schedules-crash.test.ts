@@ -2,16 +2,16 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { expect, it, onTestFinished } from 'vitest';
 import { open, type Queue } from '../src/index.js';
 import { sqliteStore } from '../src/stores/sqlite/index.js';
+import { compilePrograms } from './programs.js';
 import { closedAfterwards, tapped, temporaryFolder } from './support.js';
 
-const program = fileURLToPath(new URL('./schedules-child.ts', import.meta.url));
+const program = compilePrograms().schedules;
 
 function start(file: string, dies: 'before' | 'after' | 'never'): ChildProcess {
-  const child = fork(program, [file, dies], { execArgv: ['--import', 'tsx'] });
+  const child = fork(program, [file, dies], { execArgv: [] });
   onTestFinished(() => void child.kill('SIGKILL'));
   return child;
 }

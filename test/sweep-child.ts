@@ -1,5 +1,5 @@
 /**
- * A program with many old jobs that starts their cleanup and has nothing else to do: `node --import tsx sweep-child.ts
+ * A program with many old jobs that starts their cleanup and has nothing else to do: `node sweep-child.js
  * [nothing|stop|sweep|close]` says what it awaits. It prints what the cleanup says.
  */
 import { open } from '../src/index.js';

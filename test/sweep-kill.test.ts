@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { defineJob, open, type Queue } from '../src/index.js';
-import { compilePrograms, type Programs } from './crash/compile.js';
+import { compilePrograms, type Programs } from './programs.js';
 import { describeOn, emptyStore, type EngineName } from './engines.js';
 import { temporaryFolder } from './support.js';
 

@@ -1,6 +1,5 @@
 // A pass of the cleanup: what it says, who may do it, what it leaves in the ledger, and that it survives anything.
 import { execFile } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { createSlice } from '../src/lifecycle/slice.js';
@@ -9,6 +8,7 @@ import { open, type OpenOptions, type Queue } from '../src/index.js';
 import { createSystem } from '../src/system.js';
 import { processesOn } from './engines.js';
 import { byHand, completes, contextFor, day, handClock, hour, minute, t0, watchedBlobs } from './lifecycle-support.js';
+import { compilePrograms } from './programs.js';
 import { closedAfterwards, eachStore, expectCode, gate, type LoggedLine, recordingLogger, tapped } from './support.js';
 
 const infos = (lines: readonly LoggedLine[]): string[] =>
@@ -294,10 +294,9 @@ describe('a maintainer that is killed in the middle of a pass', () => {
 });
 
 describe('a process that has nothing else to do', () => {
-  const program = fileURLToPath(new URL('./sweep-child.ts', import.meta.url));
   /** What it says from the start of its cleanup on. */
   async function saysAfter(awaits: string): Promise<string[]> {
-    const { stdout } = await promisify(execFile)(process.execPath, ['--import', 'tsx', program, awaits]);
+    const { stdout } = await promisify(execFile)(process.execPath, [compilePrograms().sweep, awaits]);
     const lines = stdout.trim().split('\n');
     return lines.slice(lines.indexOf('started') + 1);
   }

@@ -1,4 +1,4 @@
-/** A program that has made two temporary folders, tells where, and never ends: `node --import tsx temp-child.ts URL`. */
+/** A program that has made two temporary folders, tells where, and never ends: `node temp-child.js URL`. */
 import { defineJob, open } from '../src/index.js';
 
 const queue = await open(process.argv[2]!, { artifacts: 'memory' });

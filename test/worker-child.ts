@@ -1,4 +1,4 @@
-/** A program of its own for tests with signals and several processes: `node --import tsx worker-child.ts MODE FILE`. */
+/** A program of its own for tests with signals and several processes: `node worker-child.js MODE FILE`. */
 import { closeOnSignals, defineJob, open, snooze } from '../src/index.js';
 
 const [mode = '', file = ''] = process.argv.slice(2);

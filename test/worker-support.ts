@@ -4,12 +4,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import type { ClaimRequest, Store, StoreContext, StoreFactory } from '../src/core/store.js';
 import { type Context, defineJob, type JobType, open, type OpenOptions, type Queue } from '../src/index.js';
 import { createSystem } from '../src/system.js';
 import { type FakeClock, fakeClock } from '../src/testing/index.js';
 import { emptyStore, type EngineName } from './engines.js';
+import { compilePrograms } from './programs.js';
 import { verbs } from './verbs.js';
 
 export { engines, type EngineName } from './engines.js';
@@ -265,8 +265,7 @@ export interface Child extends AsyncDisposable {
 }
 
 export function startChild(mode: string, file: string): Child {
-  const program = fileURLToPath(new URL('./worker-child.ts', import.meta.url));
-  const child = spawn(process.execPath, ['--import', 'tsx', program, mode, file], {
+  const child = spawn(process.execPath, [compilePrograms().modes, mode, file], {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const lines: string[] = [];

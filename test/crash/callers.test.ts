@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { open, type Queue } from '../../src/index.js';
 import { emptyStore, type EngineName, engines } from '../engines.js';
 import type { Order, Report } from './caller.js';
-import { compilePrograms, type Programs } from './compile.js';
+import { compilePrograms, type Programs } from '../programs.js';
 
 /** What several processes can open. */
 const shared = engines.filter((engine) => engine !== 'memory');

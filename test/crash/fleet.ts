@@ -4,7 +4,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Store } from '../../src/core/store.js';
 import type { Code } from '../../src/index.js';
-import type { Programs } from './compile.js';
+import type { Programs } from '../programs.js';
 import { instant, type Ledger, openLedger } from './ledger.js';
 import { type Seeded, seeded } from './seeded.js';
 import type { WorkerOrder } from './worker.js';

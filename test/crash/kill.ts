@@ -7,7 +7,7 @@ import { createSystem } from '../../src/system.js';
 import { expectNothingLeft } from '../../src/testing/index.js';
 import { emptyStore, type EngineName, temporaryFolder } from '../engines.js';
 import { drain, everyJob, expectTrueCounts } from './afterwards.js';
-import { compilePrograms, type Programs } from './compile.js';
+import { compilePrograms, type Programs } from '../programs.js';
 import { Fleet, pause, until } from './fleet.js';
 import { blocking, plain, poison } from './jobs.js';
 import { judge } from './judge.js';

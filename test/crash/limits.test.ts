@@ -7,7 +7,7 @@ import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { open, type OpenOptions, type Queue } from '../../src/index.js';
 import { emptyStore, type EngineName, engines, temporaryFolder } from '../engines.js';
 import { eventually } from '../worker-support.js';
-import { compilePrograms, type Programs } from './compile.js';
+import { compilePrograms, type Programs } from '../programs.js';
 import { instant } from './ledger.js';
 import type { Mark } from './limited.js';
 

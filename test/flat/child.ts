@@ -1,4 +1,4 @@
-/** Runs in a process of its own with `--expose-gc`, so that the heap is its own: `child.ts jobs|cycles URL COUNT`. */
+/** Runs in a process of its own with `--expose-gc`, so that the heap is its own: `child.js jobs|cycles URL COUNT`. */
 import { readdirSync } from 'node:fs';
 import { defineJob, open } from '../../src/index.js';
 

@@ -1,4 +1,4 @@
-/** A program of its own for the tests of transactions: `node --import tsx sqlite-transactions-child.ts MODE FILE`. */
+/** A program of its own for the tests of transactions: `node sqlite-transactions-child.js MODE FILE`. */
 import { defineJob, open } from '../../src/index.js';
 import { connect, valueOf } from './sqlite-support.js';
 

@@ -3,13 +3,13 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { noFilter, type Store } from '../../src/core/store.js';
 import { type Job, open, type Queue } from '../../src/index.js';
 import type { SqliteDatabase, SqliteStatement } from '../../src/stores/sqlite/driver.js';
 import { sqliteStore } from '../../src/stores/sqlite/index.js';
 import { seeded } from '../crash/seeded.js';
+import { compilePrograms } from '../programs.js';
 import { expectCode, temporaryFolder } from '../support.js';
 import { connect, newJob, openStore, valueOf } from './sqlite-support.js';
 
@@ -444,8 +444,7 @@ async function pass(ms: number): Promise<void> {
 }
 
 async function startChild(mode: string, file: string, awaited: string): Promise<ChildProcess> {
-  const program = fileURLToPath(new URL('sqlite-transactions-child.ts', import.meta.url));
-  const child = spawn(process.execPath, ['--import', 'tsx', program, mode, file], {
+  const child = spawn(process.execPath, [compilePrograms().sqliteTransactions, mode, file], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { ...process.env, NODE_OPTIONS: '', NODE_NO_WARNINGS: '1' },
   });

@@ -1,5 +1,5 @@
 /**
- * A load that never ends, for the test that takes its files away: `node --import tsx sqlite-wal-child.ts FOLDER MODE`.
+ * A load that never ends, for the test that takes its files away: `node sqlite-wal-child.js FOLDER MODE`.
  * What the store has acknowledged is written to a list beside each file at once, with the length of the log by then.
  */
 import { closeSync, openSync, statSync, writeSync } from 'node:fs';

@@ -3,10 +3,10 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
 import type { SqliteDatabase } from '../../src/stores/sqlite/driver.js';
 import { type Seeded, seeded } from '../crash/seeded.js';
+import { compilePrograms } from '../programs.js';
 import { temporaryFolder } from '../support.js';
 import { faultsIn } from './sqlite-audit.js';
 import { connect, newJob, openStore, valueOf } from './sqlite-support.js';
@@ -167,8 +167,7 @@ function idsOf(db: SqliteDatabase, text: string): Set<string> {
 }
 
 async function startLoad(folder: string, mode: string): Promise<ChildProcess> {
-  const program = fileURLToPath(new URL('sqlite-wal-child.ts', import.meta.url));
-  const child = spawn(process.execPath, ['--import', 'tsx', program, folder, mode], {
+  const child = spawn(process.execPath, [compilePrograms().sqliteWal, folder, mode], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { ...process.env, NODE_OPTIONS: '', NODE_NO_WARNINGS: '1' },
   });

@@ -8,7 +8,7 @@ import { createSystem } from '../../src/system.js';
 import { expectNothingLeft } from '../../src/testing/index.js';
 import type { StoreFactory } from '../../src/core/store.js';
 import { drain, everyJob, expectTrueCounts } from '../crash/afterwards.js';
-import { compilePrograms } from '../crash/compile.js';
+import { compilePrograms } from '../programs.js';
 import { Fleet, type Member, pause, until } from '../crash/fleet.js';
 import { type Evidence, judge } from '../crash/judge.js';
 import { instant, readLedgers } from '../crash/ledger.js';
