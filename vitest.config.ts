@@ -2,6 +2,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 const root = import.meta.dirname;
 const folder = join(root, 'examples');
@@ -16,9 +17,55 @@ const examples = existsSync(folder)
 // A test that moves the clock by hours asks a server thousands of times meanwhile.
 const shared = { pool: 'forks', testTimeout: 60_000, hookTimeout: 60_000 } as const;
 
+/**
+ * These take longest, and come first: whatever is long at the end runs alone. Without this the smallest files are the
+ * last ones, and the smallest are those that start the most. Files with many processes and files with one take turns.
+ */
+const longest = [
+  'crash/kill-redis',
+  'stores/interleavings',
+  'soak',
+  'leases-proof',
+  'stores/model',
+  'flat-memory',
+  'wire/postgres',
+  'stores/postgres',
+  'faults/postgres',
+  'crash/kill-postgres',
+  'stores/limits-property',
+  'schedules-faults',
+  'wire/redis',
+  'faults/sqlite',
+  'faults/memory',
+  'crash/kill-sqlite',
+  'stores/redis-cluster',
+  'faults/redis',
+  'sweep-kill',
+  'removal-faults',
+  'leases-faults',
+  'schedules-model',
+  'schedules',
+  'invariants',
+  'stores/postgres-same-as-memory',
+  'stores/redis-same-as-memory',
+  'stores/sqlite',
+  'stores/redis',
+].map((name) => join(root, 'test', `${name}.test.ts`));
+const renamed = longest.filter((file) => !existsSync(file));
+if (renamed.length > 0)
+  throw new Error(`The longest tests are named in vitest.config.ts, and not there: ${renamed.join(', ')}`);
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const placeOf = ({ moduleId }: TestSpecification): number => longest.indexOf(moduleId) + 1 || Number.MAX_VALUE;
+    return (await super.sort(files)).sort((a, b) => placeOf(a) - placeOf(b));
+  }
+}
+
 export default defineConfig({
   test: {
     maxWorkers: 3,
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {
