@@ -30,14 +30,16 @@ const failures = [];
 /** Runs one part, and notes how it went whatever happens inside. */
 async function part(name, work) {
   const startedAt = performance.now();
+  // Its place in the summary is that of its start.
+  const noted = { name, passed: 0, failed: 0, skipped: 0, why: '' };
+  parts.push(noted);
   let result;
   try {
     result = await work();
   } catch (error) {
     result = { result: 'failed', why: error.message, failed: 1 };
   }
-  const seconds = (performance.now() - startedAt) / 1000;
-  parts.push({ name, passed: 0, failed: 0, skipped: 0, why: '', ...result, seconds });
+  Object.assign(noted, result, { seconds: (performance.now() - startedAt) / 1000 });
 }
 
 async function vitest(name, { node = process.execPath, args = [], env = {} } = {}) {
@@ -115,7 +117,7 @@ function testsOf(store) {
 async function sqliteOn(version) {
   const tests = testsOf('sqlite');
   const { node, ...missing } = await installNode(version, join(cache, 'nodes'));
-  if (node) return vitest(`sqlite-${version}`, { node, args: ['--project=library', ...tests] });
+  if (node) return vitest(`sqlite-${version}`, { node, args: ['--project=library', '--maxWorkers=1', ...tests] });
   // A machine that only lacks the network may go on, except where nobody reads the notes.
   return outcomeWithout(missing, inCi);
 }
@@ -131,12 +133,20 @@ async function onAnother({ name, store, find, start }) {
   const server = await start(programs);
   served.push({ name, result: 'ran', version: programs.version, how: programs.how });
   try {
-    const args = ['--project=library', ...testsOf(store)];
+    const args = ['--project=library', '--maxWorkers=2', ...testsOf(store)];
     const env = { [variables[store]]: server.url, [programVariables[store]]: JSON.stringify(programs) };
     return await vitest(`${store}-another`, { args, env });
   } finally {
     await server.dispose();
   }
+}
+
+async function onOtherNodes() {
+  for (const version of otherNodes) await part(`SQLite on Node ${version}`, () => sqliteOn(version));
+}
+
+async function onOtherServers() {
+  for (const other of others) await part(other.name, () => onAnother(other));
 }
 
 /** Starts them, and notes how they were got. Answers their URLs as the tests want them. */
@@ -203,8 +213,8 @@ if (filters.length > 0) {
   await part('tests', () => vitest('some', { args: filters }));
 } else {
   await part(`tests on Node ${process.versions.node}`, () => vitest('tests'));
-  for (const version of otherNodes) await part(`SQLite on Node ${version}`, () => sqliteOn(version));
-  for (const other of others) await part(other.name, () => onAnother(other));
+  // Side by side, together with as many processes as the first part: each of them ends with one long file.
+  await Promise.all([onOtherNodes(), onOtherServers()]);
   await part('docs/systems.md', systems);
 }
 await services?.stop();
