@@ -32,8 +32,8 @@ const sources = {
 export type Programs = { readonly [name in keyof typeof sources]: string };
 
 /**
- * Each is one file with the library in it: tests start hundreds of processes, and translating the same sources or loading
- * them one by one again and again would take longer than what they are started for. They are kept for the next test that
+ * The library is a few files for all of them: tests start hundreds of processes, and translating the same sources or loading
+ * hundreds of files again and again would take longer than what they are started for. They are kept for the next test that
  * finds the sources unchanged.
  */
 export function compilePrograms(): Programs {
@@ -68,6 +68,7 @@ function bundle(folder: string): void {
     entryPoints: { ...sources },
     outdir: aside,
     bundle: true,
+    splitting: true,
     packages: 'external',
     platform: 'node',
     format: 'esm',
