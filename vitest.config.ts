@@ -24,7 +24,6 @@ const shared = { pool: 'forks', testTimeout: 60_000, hookTimeout: 60_000 } as co
 const longest = [
   'crash/kill-redis',
   'stores/interleavings',
-  'soak',
   'leases-proof',
   'stores/model',
   'flat-memory',
