@@ -444,6 +444,27 @@ export const mutants = [
     to: '',
     tests: ['test/stores/sqlite-remembered.test.ts'],
   },
+  {
+    name: 'a job joins a run after another connection has closed it and left its own one open',
+    file: 'src/stores/sqlite/open-run.ts',
+    from: "and part = '' and n = ?`",
+    to: "and part = '' and n >= ?`",
+    tests: ['test/stores/sqlite-open-run.test.ts'],
+  },
+  {
+    name: 'what joined a run is not told when it is closed',
+    file: 'src/stores/sqlite/open-run.ts',
+    from: 'if (untold) addEvents(untold.at, untold.runs);',
+    to: '',
+    tests: ['test/stores/sqlite-open-run.test.ts'],
+  },
+  {
+    name: 'who only reads does not count what has joined a run',
+    file: 'src/stores/sqlite/counts.ts',
+    from: 'yield { name, part, n: n + (count?.delta ?? 0) };',
+    to: 'yield { name, part, n };',
+    tests: ['test/stores/sqlite-open-run.test.ts'],
+  },
   // ---- schedules ------------------------------------------------------------------------------------------------------
   {
     name: 'a schedule forgets the tick that it fired',

@@ -7,6 +7,7 @@ import type {
   Engine,
   Hint,
   Inserted,
+  NewJob,
   ReadRequest,
   Store,
   StoreContext,
@@ -32,6 +33,8 @@ export interface LocalEngine {
   readonly reading: Transact;
   /** One step inside a transaction of the caller, at once. Null: an engine without transactions. */
   readonly inside: (<T>(tx: SqlClient, work: (tables: Tables) => T) => T) | null;
+  /** Stores a plain job beside others like it at once, where that takes no step. False: it takes one. */
+  join?(job: NewJob, now: number): boolean;
   /** True when a claim would find nothing to do; saves an idle worker the write lock. */
   quiet?(request: ClaimRequest, now: number): { readonly nextDueAt: number | null } | null;
   /** A part of a sweep is done; whether there is more to do. */
@@ -72,6 +75,13 @@ function localStore(engine: LocalEngine, context: StoreContext): Store {
     context.system.soon(() => give(hints));
     return value;
   }
+  async function insertOne(job: NewJob, verb: (step: Step) => readonly Inserted[]): Promise<readonly Inserted[]> {
+    // Only a step can tell whether the cap is exceeded.
+    const mayJoin = context.maxStoredJobs === Number.POSITIVE_INFINITY;
+    if (!mayJoin || !engine.join?.(job, now())) return change(verb);
+    give([{ kind: 'ready', types: new Set([job.type]) }, { kind: 'events' }]);
+    return [{ id: job.id, outcome: 'created' }];
+  }
   const look = <T>(verb: (step: Step) => T): Promise<T> => engine.reading((tables) => verb(beginStep(tables, now())));
 
   const pause = (
@@ -90,7 +100,8 @@ function localStore(engine: LocalEngine, context: StoreContext): Store {
     durability: engine.durability,
     insert(jobs, { atomic, tx }) {
       const verb = (step: Step): readonly Inserted[] => insert(step, jobs, atomic);
-      return tx === undefined ? change(verb) : changeInside(tx, verb);
+      if (tx !== undefined) return changeInside(tx, verb);
+      return jobs.length === 1 ? insertOne(jobs[0]!, verb) : change(verb);
     },
     async claim(request) {
       const at = now();

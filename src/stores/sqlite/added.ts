@@ -5,12 +5,13 @@ import type { Known, Session } from './session.js';
 
 /** From so many rows on, one statement for all is faster than one for each. */
 const manyMin = 4;
+/** Columns in which jobs that come together do not differ. */
+export const alike = 'type, queue, priority, due_at, created_at, max_attempts, policy';
 
 export function createAdded(session: Session): (known: Known) => void {
   const { names, writer } = session;
   const jobs = names('jobs');
   const pending = names('pending');
-  const alike = 'type, queue, priority, due_at, created_at, max_attempts, policy';
   const insert = writer(
     `insert into ${jobs} (seq, id, ${alike}, input, subject, key, source, rest) ` +
       'values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
@@ -27,8 +28,6 @@ export function createAdded(session: Session): (known: Known) => void {
     `update ${pending} set last = ? where place = ${Place.ready} ` +
       'and type = ? and queue = ? and priority = ? and due_at = ? and seq = ? and last = ?',
   );
-  /** The run that was written last: what comes within the same millisecond joins it, and writes fewer pages. */
-  let newest: { readonly first: Row; last: number } | null = null;
 
   function writeOne({ row, policy }: Known): void {
     const { seq, id, type, queue, priority, dueAt, createdAt, maxAttempts, input, subject, key, source } = row;
@@ -51,14 +50,15 @@ export function createAdded(session: Session): (known: Known) => void {
       put.run(place, type, queue, priority, dueAt, seq, seq, slot, exclusiveKey, expiresAt);
     }
   }
-  /** The jobs from this one to another join the run before them, if it is there still. */
+  /** The jobs from this one to another join the run before them, if it is there still: that writes fewer pages. */
   function putRun(first: Row, last: number): void {
     const { type, queue, priority, dueAt, seq } = first;
+    const { newest } = session;
     const joins = newest !== null && newest.last === seq - 1 && isAlike(newest.first, first);
-    if (!joins || Number(extend.run(last, type, queue, priority, dueAt, newest!.first.seq, seq - 1).changes) === 0) {
+    if (!joins || Number(extend.run(last, type, queue, priority, dueAt, newest.first.seq, seq - 1).changes) === 0) {
       putPlain.run(Place.ready, type, queue, priority, dueAt, seq, last);
-      newest = { first, last };
-    } else newest!.last = last;
+      session.newest = { first, last };
+    } else newest.last = last;
   }
   /** Rows that are alike, with numbers that follow each other. */
   function writeMany(list: readonly Known[]): void {
@@ -106,7 +106,7 @@ function asMember(input: string): string {
 }
 
 /** Ids that were given may be hard to quote. */
-function isPlain(row: Row): boolean {
+export function isPlain(row: Row): boolean {
   const { subject, key, source, id } = row;
   return subject === null && key === null && source === null && /^[\w-]+$/.test(id) && restOf(row, false) === null;
 }

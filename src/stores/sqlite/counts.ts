@@ -1,7 +1,7 @@
 /**
  * Every number that steps change, in one table, so that a small step writes one page for all of them: the counters
  * `seq`, `epoch`, `stored` and `policy` (part ''), the tally (name: state, part: queue), and the rows per policy
- * (`uses`, part: its number). A number at 0 has no row.
+ * (`uses`, part: its number), and whether a run is open (open-run.ts). A number at 0 has no row.
  */
 import type { Statement } from './driver.js';
 import type { Session, StepPart } from './session.js';
@@ -11,6 +11,8 @@ export interface Counts extends StepPart {
   add(name: string, part: string, delta: number): void;
   /** Adds to a counter: its new value. */
   advance(name: string, by: number): number;
+  /** All numbers with these names. */
+  all(names: readonly string[]): Iterable<{ readonly name: string; readonly part: string; readonly n: number }>;
   flush(): void;
 }
 
@@ -78,6 +80,9 @@ export function createCounts(sql: Session['sql'], names: Session['names']): Coun
   return {
     begin() {
       if (remembered > rememberedMax) forget();
+      // What a step counted that only reads is in no row.
+      for (const count of touched) count.delta = 0;
+      touched.clear();
     },
     reread: forget,
     read,
@@ -85,6 +90,17 @@ export function createCounts(sql: Session['sql'], names: Session['names']): Coun
     advance(name, by) {
       const { stored, delta } = add(name, '', by);
       return stored === null ? read(name) : stored + delta;
+    },
+    *all(ofNames) {
+      const added = new Set([...touched].filter(({ name }) => ofNames.includes(name)));
+      const select = sql(`select name, part, n from ${table} where name in (${ofNames.map(() => '?').join(', ')})`);
+      for (const values of select.all(...ofNames)) {
+        const [name, part, n] = values as [string, string, number];
+        const count = known.get(name)?.get(part);
+        if (count) added.delete(count);
+        yield { name, part, n: n + (count?.delta ?? 0) };
+      }
+      for (const { name, part, delta } of added) yield { name, part, n: delta };
     },
     flush() {
       const changed = [...touched].filter(({ delta }) => delta !== 0);

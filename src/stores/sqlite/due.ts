@@ -6,7 +6,9 @@ import type { Session } from './session.js';
 export function createDueCount({ names, sql }: Session): Pick<Tables, 'countDue'> {
   const table = names('pending');
   const alive = '(expires_at is null or expires_at > ?)';
-  const upTo = (rows: string): string => `select sum(n) from (select last - seq + 1 as n from ${rows} ${limited})`;
+  // The run that is open has numbers of jobs still to come.
+  const size = `min(last, (select max(seq) from ${names('jobs')})) - seq + 1`;
+  const upTo = (rows: string): string => `select sum(n) from (select ${size} as n from ${rows} ${limited})`;
   const lanes = [Place.ready, Place.behind].map((place) => ({
     ofType: sql(upTo(`${table} where place = ${place} and type = ? and ${alive}`)),
     ofQueue: sql(upTo(`${table} where place = ${place} and type = ? and queue = ? and ${alive}`)),

@@ -3,6 +3,8 @@ import type { Tables } from '../local/tables.js';
 import type { Session, StepPart } from './session.js';
 
 export interface KnownIds extends Pick<Tables, 'isKnown'>, StepPart {
+  /** Certainly not known, if nobody else has written. */
+  isNew(id: string): boolean;
   /** Looks for many at once. */
   expect(ids: readonly string[]): void;
   /** A row with this id is added in this step. */
@@ -23,6 +25,7 @@ export function createKnownIds({ names, sql }: Session): KnownIds {
 
   return {
     begin: () => known.clear(),
+    isNew,
     reread() {
       newFrom = null;
       newAbove = '';

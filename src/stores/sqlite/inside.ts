@@ -53,7 +53,7 @@ export function createInside({ db: own, where, namespace, tablesOn }: InsidePart
     const { lock, tables } = guestOf(db);
     lock.run();
     try {
-      tables.begin();
+      tables.begin(true);
       const value = work(tables);
       tables.flush();
       return value;

@@ -3,14 +3,21 @@ import { LastoutError } from '../../core/errors.js';
 import type { EventRecord, LogLine } from '../../core/store.js';
 import { eventsIn, type Run } from '../local/runs.js';
 import { bounds, type Row, type Tables } from '../local/tables.js';
+import type { Untold } from './open-run.js';
 import { leavingNumber, leavingOf, removedNumber, removedOf, whyNumber, whyOf } from './rows.js';
 import type { Session, StepPart } from './session.js';
 
 /** Trimming touches other pages than adding does, so it is done for several records at once. */
 const trimEvery = 64;
 
-/** A cursor is `record.events`: the next one is event number `events` of that record, or what follows it. */
-export function createEventLog({ names, sql }: Session): Pick<Tables, 'addEvents' | 'events'> {
+/**
+ * A cursor is `record.events`: the next one is event number `events` of that record, or what follows it. What has joined the
+ * open run is the record that comes next, and may grow until it is written.
+ */
+export function createEventLog(
+  { names, sql }: Session,
+  untold: () => Untold | null,
+): Pick<Tables, 'addEvents' | 'events'> {
   const table = names('events');
   const insert = sql(`insert into ${table} (at, body) values (?, ?)`);
   const newest = sql(`select max(no) from ${table}`);
@@ -31,10 +38,13 @@ export function createEventLog({ names, sql }: Session): Pick<Tables, 'addEvents
     },
     events(after, limit) {
       const last = Number(newest.get()?.[0] ?? 0);
-      if (after === null) return { events: [], cursor: endOf(last), reset: false };
+      const next = untold();
+      const coming = next ? eventsIn(next.runs) : [];
+      const end = `${last + 1}.${coming.length}`;
+      if (after === null) return { events: [], cursor: end, reset: false };
       const start = parseCursor(after);
       // Past the end: the file is not the one that the cursor came from.
-      if (start.record > last + 1) return { events: [], cursor: endOf(last), reset: true };
+      if (start.record > last + 1) return { events: [], cursor: end, reset: true };
       const reset = start.record < Number(oldest.get()?.[0] ?? last + 1);
       const events: EventRecord[] = [];
       for (let record = from.get(start.record); record && events.length < limit; ) {
@@ -46,6 +56,8 @@ export function createEventLog({ names, sql }: Session): Pick<Tables, 'addEvents
         }
         record = from.get(no + 1);
       }
+      for (let i = start.record > last ? start.read : 0; i < coming.length && events.length < limit; i++)
+        events.push({ ...coming[i]!, at: next!.at, cursor: `${last + 1}.${i + 1}` });
       return { events, cursor: events.at(-1)?.cursor ?? after, reset };
     },
   };

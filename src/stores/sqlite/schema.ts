@@ -17,7 +17,8 @@ export function namesOf(namespace: string): Names {
  * A row of `jobs` is written once and stays until its job goes for good; a plain job is never written again. `pending` has
  * the jobs that wait, `done` what became of those that have ended, and a live job is one that is not in `done`. `ended`
  * says the same, but only of jobs that are looked for by subject or key. A row of `pending` stands for the jobs from `seq` to
- * `last`: plain jobs that came together and are ready are one run, every other one has a row of its own. `owned` has a row for
+ * `last`: plain jobs that came together and are ready are one run, every other one has a row of its own. A run that is open
+ * ends behind its last job (open-run.ts). `owned` has a row for
  * each job that another one owns (`due_at`: pending, of the library's queue and not held), `holds` for each job that is held.
  */
 const first = (n: Names): string => `

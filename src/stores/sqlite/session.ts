@@ -58,6 +58,8 @@ interface Remembered<T> {
 
 export interface Session {
   readonly names: Names;
+  /** Nobody else writes by this connection. Of what other connections do, SQLite tells by a number. */
+  readonly isOurs: boolean;
   /** Prepared once per connection. What was gathered is written first, so that no statement can tell the difference. */
   sql(text: string): Statement;
   /** For the statements that write what was gathered. */
@@ -69,6 +71,8 @@ export interface Session {
   /** Two reads of one row in one step give the same object: the verbs change it in place. */
   readonly rows: Map<number, Known>;
   know(row: Row, policy: number): Known;
+  /** The run that was written last here, wherever its jobs are by now. */
+  newest: { readonly first: Row; last: number } | null;
   /** How many times jobs have come into lanes, or runs were divided, in this step. */
   arrivals: number;
   /** The object of a live row, from `liveColumns` and its place. */
@@ -83,7 +87,6 @@ export interface Session {
   readonly parts: StepPart[];
 }
 
-/** `isOurs`: nobody else writes by this connection. Of what other connections do, SQLite tells by a number. */
 export function createSession(db: SqliteDatabase, names: Names, isOurs: boolean): Session {
   const gathering = createGathering();
   const writer = statementCache((text) => prepare(db, text));
@@ -128,6 +131,7 @@ export function createSession(db: SqliteDatabase, names: Names, isOurs: boolean)
 
   const session: Session = {
     names,
+    isOurs,
     sql,
     writer,
     gather: (write) => gathering.add(write),
@@ -135,6 +139,7 @@ export function createSession(db: SqliteDatabase, names: Names, isOurs: boolean)
     policies,
     rows,
     know,
+    newest: null,
     arrivals: 0,
     live: (values) => rowOf(values, liveRow),
     done: (values) => rowOf(values, doneRow),

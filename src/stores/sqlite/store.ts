@@ -2,13 +2,13 @@
 import { stat } from 'node:fs/promises';
 import { show } from '../../core/duration.js';
 import { LastoutError } from '../../core/errors.js';
-import type { ClaimRequest, Hint, StoreContext, StoreFactory } from '../../core/store.js';
+import type { ClaimRequest, Hint, NewJob, StoreContext, StoreFactory } from '../../core/store.js';
 import { refuseUnknown } from '../../core/unknown-option.js';
 import { type LocalEngine, openLocal } from '../local/store.js';
 import type { Transact } from '../local/tables.js';
 import { type Connection, type ConnectionOptions, openFile, useGiven } from './connection.js';
 import { type SqliteDatabase, single } from './driver.js';
-import { isBusy, translate } from './errors.js';
+import { isBusy, translate, unsureCommit } from './errors.js';
 import { createInside, type Inside } from './inside.js';
 import { migrate } from './schema.js';
 import { WrongGuess } from './session.js';
@@ -162,6 +162,16 @@ function engineOf(
       return inside(tx, work);
     },
     listeners,
+    join(job: NewJob, now: number) {
+      if (closed || !line.writing.isFree()) return false;
+      try {
+        return tables.join(job, now);
+      } catch (error) {
+        if (isBusy(error)) return false; // the step waits
+        tables.forget();
+        throw translate(unsureCommit(error, where), where);
+      }
+    },
     quiet(request: ClaimRequest, now: number) {
       if (closed) return null;
       try {

@@ -1,7 +1,7 @@
 /** The tables in an SQLite database. Writes go through at once; counts and numbers are written at the end of a step. */
-import type { ClaimRequest } from '../../core/store.js';
+import type { ClaimRequest, NewJob } from '../../core/store.js';
 import { type Allowance, allowancesOf, earlier, firstOpening, roomIn } from '../local/limits.js';
-import type { Tables, TallyState } from '../local/tables.js';
+import { type Tables, type TallyState, tallyStates } from '../local/tables.js';
 import { createClaims } from './claims.js';
 import type { SqliteDatabase } from './driver.js';
 import { createDueCount } from './due.js';
@@ -13,6 +13,7 @@ import { createLimits } from './limits.js';
 import { createLive } from './live.js';
 import { createEventLog, createLineLog, createTombstones } from './logs.js';
 import { createMatches } from './matches.js';
+import { createOpenRun, type OpenRun } from './open-run.js';
 import { createHolds, createOwned } from './owned.js';
 import { createPending, type Pending } from './pending.js';
 import { createScan } from './scan.js';
@@ -22,11 +23,13 @@ import { createCards, createTerm, createTotals } from './term.js';
 
 export interface SqliteTables extends Tables {
   /** A step begins: what the last one knew is forgotten. */
-  begin(): void;
+  begin(writes: boolean): void;
   /** Writes what was gathered, before the commit. */
   flush(): void;
   /** After a step whose commit is not ours to see: everything is forgotten. */
   forget(): void;
+  /** Stores a plain job beside those that came just before it, without a step. False: it takes one. */
+  join(job: NewJob, now: number): boolean;
   /** Null when a claim would find something to do. */
   quiet(request: ClaimRequest, now: number): { readonly nextDueAt: number | null } | null;
 }
@@ -56,7 +59,13 @@ export function createTables(db: SqliteDatabase, namespace: string, isOurs: bool
   const knownLimits = session.remember(() => limits.limits());
   const knownPauses = session.remember(() => pauses.paused());
   const fences = createFences(session);
-  const parts: readonly StepPart[] = [claims, held, ids, lineLog, tombstones, owned, ...session.parts];
+  const eventLog = createEventLog(session, () => openRun.untold());
+  const openRun: OpenRun = createOpenRun(session, {
+    ids,
+    isBounded: (queue) => (knownLimits.get().get(queue)?.maxPending ?? null) !== null,
+    addEvents: (at, runs) => eventLog.addEvents(at, runs),
+  });
+  const parts: readonly StepPart[] = [claims, held, ids, lineLog, tombstones, owned, openRun, ...session.parts];
 
   return {
     ...live,
@@ -68,7 +77,7 @@ export function createTables(db: SqliteDatabase, namespace: string, isOurs: bool
     ...createMatches(live, () => claims.heldSeqs()),
     ...createDueCount(session),
     ...createTally(session),
-    ...createEventLog(session),
+    ...eventLog,
     ...createTerm(session),
     ...createCards(session),
     ...createTotals(session),
@@ -94,6 +103,7 @@ export function createTables(db: SqliteDatabase, namespace: string, isOurs: bool
     add(row) {
       live.add(row);
       ids.added(row.id);
+      openRun.added(row);
     },
     save(row) {
       live.save(row);
@@ -144,9 +154,10 @@ export function createTables(db: SqliteDatabase, namespace: string, isOurs: bool
     lines: (id) => lineLog.lines(id),
     tombstone: (id) => tombstones.tombstone(id),
     addTombstone: (tombstone) => tombstones.addTombstone(tombstone),
-    begin() {
+    begin(writes) {
       for (const part of parts) part.begin();
       if (!session.isUnchanged()) for (const part of parts) part.reread?.();
+      openRun.account(writes);
     },
     flush() {
       for (const part of parts) part.flush?.();
@@ -158,6 +169,7 @@ export function createTables(db: SqliteDatabase, namespace: string, isOurs: bool
         part.forget?.();
       }
     },
+    join: (job, now) => openRun.join(job, now),
     quiet: (request, at) => quiet.look(request, at),
   };
 }
@@ -198,16 +210,10 @@ function createQuiet(
   };
 }
 
-/** Counts are written before they are read as a whole, so that the rows say all. */
-function createTally({ names, sql, counts }: Session): Pick<Tables, 'tallies' | 'count'> {
-  const isState = "name in ('pending', 'delayed', 'processing', 'completed', 'failed', 'cancelled', 'expired')";
-  const select = sql(`select part, name, n from ${names('counts')} where ${isState}`);
+function createTally({ counts }: Session): Pick<Tables, 'tallies' | 'count'> {
   return {
     *tallies() {
-      counts.flush();
-      for (const [queue, state, n] of select.all()) {
-        yield { queue: queue as string, state: state as TallyState, n: n as number };
-      }
+      for (const { name, part, n } of counts.all(tallyStates)) yield { queue: part, state: name as TallyState, n };
     },
     count: (queue, state, delta) => counts.add(state, queue, delta),
   };

@@ -51,20 +51,17 @@ export function createCards({ names, sql }: Session): Pick<Tables, 'setCard' | '
 }
 
 /** Numbers like the others, which never go down. */
-export function createTotals({ names, sql, counts }: Session): Pick<Tables, 'addTotal' | 'totals'> {
-  const select = sql(`select part, name, n from ${names('counts')} where name in ('created', 'released')`);
+export function createTotals({ counts }: Session): Pick<Tables, 'addTotal' | 'totals'> {
   return {
     addTotal(kind, created, released) {
       counts.add('created', kind, created);
       counts.add('released', kind, released);
     },
     totals() {
-      counts.flush();
       const totals = new Map<string, { kind: string; created: number; released: number }>();
-      for (const [part, name, n] of select.all()) {
-        const kind = part as string;
+      for (const { name, part: kind, n } of counts.all(['created', 'released'])) {
         const total = totals.get(kind) ?? { kind, created: 0, released: 0 };
-        totals.set(kind, { ...total, [name as string]: n as number });
+        totals.set(kind, { ...total, [name]: n });
       }
       return totals.values();
     },

@@ -14,6 +14,8 @@ const lockWaitMaxMs = defaults.storeCallMs - 1_000;
 /** Tries until it is not busy any more, in the order of the calls, or until the deadline. */
 export interface Line {
   run<T>(attempt: () => T, system: System): Promise<T>;
+  /** Whether nobody waits. */
+  isFree(): boolean;
 }
 
 export function createLine(where: string, deadlineMs: number): Line {
@@ -37,6 +39,7 @@ export function createLine(where: string, deadlineMs: number): Line {
   }
 
   return {
+    isFree: () => waiting === 0,
     async run(attempt, system) {
       const isFirst = waiting === 0;
       if (isFirst) {
@@ -73,7 +76,8 @@ function waitABit(system: System): Promise<void> {
 
 /** What a transaction does besides its work. */
 export interface StepFrame {
-  begin(): void;
+  begin(writes: boolean): void;
+  /** Before the commit of one that writes. */
   flush(): void;
   /** It was rolled back, or may have been. */
   forget(): void;
@@ -92,9 +96,9 @@ export function createTransactions(db: SqliteDatabase, where: string): Transacti
   function run<T>(kind: 'writing' | 'reading', frame: StepFrame, work: () => T): T {
     begin[kind].run();
     try {
-      frame.begin();
+      frame.begin(kind === 'writing');
       const value = work();
-      frame.flush();
+      if (kind === 'writing') frame.flush();
       commitNow(kind);
       return value;
     } catch (error) {
