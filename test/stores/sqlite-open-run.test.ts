@@ -33,7 +33,10 @@ const next = (fields: Partial<NewJob> = {}): NewJob =>
   newJob({ id: `job-${String(++made).padStart(6, '0')}`, ...fields });
 const add = (store: Store, job: NewJob = next()) => store.insert([job], { atomic: false });
 async function addMany(store: Store, count: number): Promise<void> {
-  for (let i = 0; i < count; i++) await expect(add(store)).resolves.toMatchObject([{ outcome: 'created' }]);
+  for (let i = 0; i < count; i++) {
+    const answers = await add(store).catch((error: unknown) => [error]);
+    expect(answers).toMatchObject([{ outcome: 'created' }]);
+  }
 }
 /** How many have joined the open run; null: none is open. */
 const joined = (db: SqliteDatabase): unknown =>
@@ -129,6 +132,17 @@ test('a limit that another process sets holds for the next job', async () => {
   await open({ limits: new Map([['default', { maxPending: 6, concurrency: null, rate: null }]]) });
   await addMany(store, 1);
   await expect(add(store)).resolves.toMatchObject([{ outcome: 'refused', details: { pending: 6 } }]);
+});
+
+test('where another process has closed the run, and left one of its own open, nobody joins the old one', async () => {
+  const { store, open, db } = await oneFile();
+  const other = await open();
+  for (let i = 0; i < 3; i++) {
+    await addMany(store, 4);
+    await addMany(other, 4);
+    expect([joined(db), faultsIn(db)]).toEqual([1, []]);
+  }
+  expect((await claim(store, { slots: 50 })).jobs).toHaveLength(24);
 });
 
 test('who joins tells workers and readers of the process, and an id that comes again is known', async () => {
