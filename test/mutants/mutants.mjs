@@ -633,4 +633,27 @@ export const mutants = [
     to: 'endOwned(',
     tests: ['test/leases-lifecycle.test.ts'],
   },
+
+  // ---- Redis ----------------------------------------------------------------------------------------------------------
+  {
+    name: 'what is left of an entry of a chunk in Redis keeps the number of its first job that has gone',
+    file: 'src/stores/redis/lua/chunks.ts',
+    from: 'digits(number(sub(entry, 1, 2)) + n, 2) .. sub(entry, from)',
+    to: 'sub(entry, 1, 2) .. sub(entry, from)',
+    tests: ['test/stores/redis-layout.test.ts'],
+  },
+  {
+    name: 'a compacted chunk in Redis has no gaps where jobs have gone',
+    file: 'src/stores/redis/lua/chunks.ts',
+    from: 'if low ~= following then',
+    to: 'if not run then',
+    tests: ['test/stores/redis-layout.test.ts'],
+  },
+  {
+    name: 'calls that go in two batches are shared out before all of the turn have come',
+    file: 'src/queue/gather.ts',
+    from: 'abreast === 1 ?',
+    to: 'abreast > 0 ?',
+    tests: ['test/gather.test.ts'],
+  },
 ];
