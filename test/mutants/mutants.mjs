@@ -452,6 +452,13 @@ export const mutants = [
     tests: ['test/stores/sqlite-open-run.test.ts'],
   },
   {
+    name: 'a run is left open although its newest job has left it in the same step',
+    file: 'src/stores/sqlite/open-run.ts',
+    from: 'and seq = ? and last = ?`);',
+    to: 'and seq = ? and ? > 0`);',
+    tests: ['test/stores/sqlite-open-run.test.ts'],
+  },
+  {
     name: 'what joined a run is not told when it is closed',
     file: 'src/stores/sqlite/open-run.ts',
     from: 'if (untold) addEvents(untold.at, untold.runs);',

@@ -48,6 +48,33 @@ const joined = (db: SqliteDatabase): unknown =>
 const runs = (db: SqliteDatabase): unknown =>
   valueOf(db, `select group_concat(seq || '-' || last) from lastout_pending`);
 
+test('a run that its newest job has left in the same step is not left open', async () => {
+  const { store, db } = await oneFile();
+  await addMany(store, 2);
+  const [plain, event] = [next(), next({ deduplication: 'coalesce' })];
+  const answers = await store.insert([plain, event], { atomic: false });
+  expect(answers.map(({ outcome }) => outcome)).toEqual(['created', 'coalesced']);
+  expect([runs(db), joined(db)]).toEqual(['1-2,3-3', null]);
+  await addMany(store, 2);
+  expect(faultsIn(db)).toEqual([]);
+  expect((await claim(store, { slots: 10 })).jobs.map(({ seq }) => seq)).toEqual([1, 2, 3, 4, 5]);
+});
+
+test('a run whose first jobs are claimed in the same step is not left open', async () => {
+  const { store, db } = await oneFile();
+  const owner = 'w';
+  await addMany(store, 1);
+  const { epoch, jobs } = await claim(store, { owner });
+  await addMany(store, 2);
+  const settlement = { id: jobs[0]!.id, epoch, ending: { kind: 'complete', result: '1' }, then: [next()] } as const;
+  const request = { owner, types: ['mail'], queues: null, slots: 1, ahead: 0, leaseMs: 60_000, maxStalls: 3 };
+  const settled = await store.settle({ owner, settlements: [settlement], started: [], next: request });
+  expect(settled.claimed?.jobs.map(({ seq }) => seq)).toEqual([2]);
+  await addMany(store, 2);
+  expect(faultsIn(db)).toEqual([]);
+  expect((await claim(store, { slots: 10 })).jobs.map(({ seq }) => seq)).toEqual([3, 4, 5, 6]);
+});
+
 test('a job that joins writes two pages, and the next step closes the run', async () => {
   const { store, db, file } = await oneFile();
   await addMany(store, 2);
@@ -247,9 +274,18 @@ test.each([1, 2, 3, 4])('whatever is done, by whichever of three connections: se
   type Call = (store: Store, side: Side) => Promise<unknown>;
   const calls: (() => Call)[] = [
     () => {
-      const jobs = Array.from({ length: pick([1, 1, 2, 6]) }, () => next({ queue: pick(['default', 'slow']) }));
+      const jobs = Array.from({ length: pick([1, 1, 2, 6]) }, () =>
+        next({
+          queue: pick(['default', 'slow']),
+          deduplication: pick(['none', 'none', 'coalesce', 'skip', 'replace']),
+        }),
+      );
       ids.push(...jobs.map(({ id }) => id));
       return (store) => store.insert(jobs, { atomic: false });
+    },
+    () => {
+      const pair = [next(), next({ deduplication: pick(['coalesce', 'skip', 'replace']) })];
+      return (store) => store.insert(pair, { atomic: false });
     },
     () => {
       const [slots, queues] = [1 + below(6), pick([null, ['default']])];
@@ -259,12 +295,18 @@ test.each([1, 2, 3, 4])('whatever is done, by whichever of three connections: se
         return claimed.jobs;
       };
     },
-    () => async (store, side) => {
-      const first = side.claims.shift();
-      if (!first) return null;
-      const ending = { kind: 'complete', result: '1' } as const;
-      const settlements = first.jobs.map(({ id }) => ({ id, epoch: first.epoch, ending }));
-      return (await store.settle({ owner: 'worker-1', settlements, started: [], next: null })).answers;
+    () => {
+      const following = pick([[], [next()]]);
+      return async (store, side) => {
+        const first = side.claims.shift();
+        if (!first) return null;
+        const ending = { kind: 'complete', result: '1' } as const;
+        const settlements = first.jobs.map(({ id }, n) => ({
+          ...{ id, epoch: first.epoch, ending },
+          ...(n === 0 && { then: following }),
+        }));
+        return (await store.settle({ owner: 'worker-1', settlements, started: [], next: null })).answers;
+      };
     },
     () => {
       const filter = { ...noFilter, ids: [pick(ids)] };

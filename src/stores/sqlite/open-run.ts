@@ -50,7 +50,7 @@ export function createOpenRun(session: Session, { ids, isBounded, addEvents }: O
   const { names, sql, counts, isOurs } = session;
   const [jobs, pending] = [names('jobs'), names('pending')];
   const lane = `place = ${Place.ready} and type = ? and queue = ? and priority = ? and due_at = ?`;
-  const setLast = sql(`update ${pending} set last = ? where ${lane} and seq = ?`);
+  const setLast = sql(`update ${pending} set last = ? where ${lane} and seq = ? and last = ?`);
   const joined = sql(
     `select type, queue, priority, due_at, policy, (select json_group_array(id) from ` +
       `(select id from ${jobs} where seq > ? order by seq)) from ${jobs} where seq = ?`,
@@ -87,7 +87,7 @@ export function createOpenRun(session: Session, { ids, isBounded, addEvents }: O
       untold = { at: dueAt, runs: [[{ name: 'created', type, queue }, newIds]] };
     }
     if (!writes) return;
-    setLast.run(counted + n, type, queue, priority, dueAt, first);
+    setLast.run(counted + n, type, queue, priority, dueAt, first, counted + joinMax);
     counts.add('open', '', -first);
     if (untold) addEvents(untold.at, untold.runs);
     untold = null;
@@ -100,11 +100,12 @@ export function createOpenRun(session: Session, { ids, isBounded, addEvents }: O
     lately = { row, count: isSameInstant ? before.count + 1 : 1 };
     if (isOurs && isLikeBefore && before.count >= soon.count && !isBounded(row.queue)) leaveOpen(row);
   }
+  /** Unless the job has left the run in this very step, or the run is not what it was. */
   function leaveOpen(like: Row): void {
     const { type, queue, priority, dueAt, seq } = like;
     if (session.newest?.last !== seq) return;
     const first = session.newest.first.seq;
-    setLast.run(seq + joinMax, type, queue, priority, dueAt, first);
+    if (Number(setLast.run(seq + joinMax, type, queue, priority, dueAt, first, seq).changes) === 0) return;
     counts.add('open', '', first);
     open = { first, next: seq + 1, like, policy: session.rows.get(seq)!.policy };
   }
