@@ -118,6 +118,20 @@ describeOn('redis', 'the layout of Redis', () => {
     await auditKeys(client, store);
   });
 
+  it('a job of another type that has the id of a removed one is not met in its place', async () => {
+    await insert(1);
+    await store.insert(jobsOf(1, { id: 'again', idGiven: true }), { atomic: false });
+    await move(['again'], { kind: 'remove', force: false });
+    await client.del(`${root}tomb`, `${root}tombs`); // as after ten thousand other removals
+    await store.insert(jobsOf(1, { id: 'again', idGiven: true, type: 'other' }), { atomic: false });
+    const [first] = await allJobs(store).then((jobs) => jobs.filter(({ type }) => type === 'mail'));
+    const [skipped] = await store.insert(jobsOf(1, { deduplication: 'skip' }), { atomic: false });
+    expect(skipped).toMatchObject({ outcome: 'skipped', id: first!.id });
+    const [replaced] = await store.insert(jobsOf(1, { deduplication: 'replace' }), { atomic: false });
+    expect(replaced).toMatchObject({ outcome: 'replaced', replaced: first!.id });
+    expect((await allJobs(store)).find(({ id }) => id === 'again')).toMatchObject({ state: 'pending', type: 'other' });
+  });
+
   it('a list of which all is stale goes at once', async () => {
     await move(await insert(20), { kind: 'remove', force: false });
     expect(await leftovers(client)).toEqual([]);

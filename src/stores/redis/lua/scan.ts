@@ -58,7 +58,7 @@ local function inOrder(below)
   end
 end
 -- The live jobs of a type, newest first. Of a chunk no more is read once all its live ones were met, so that what has
--- ended costs next to nothing.
+-- ended costs next to nothing. An id may stand for a later job of another type.
 function scan.liveOf(kind)
   local accept, from, list, read, left, size = inOrder(math.huge), 'w', nil, 0, 0, 5
   local function following()
@@ -79,7 +79,7 @@ function scan.liveOf(kind)
     end
   end
   return rowsFrom(following, function(row)
-    local isLive = accept(row) and not row.state
+    local isLive = row.about.type == kind and accept(row) and not row.state
     if isLive then left = left - 1 end
     return isLive
   end)
