@@ -26,6 +26,20 @@ function hearing(ear: Ear, channel: string) {
   return { heard, stop, listens: () => eventually(`it listens to ${channel}`, () => heard.includes(null)) };
 }
 
+test('who listens while the connection is made for another reason, or is there already, is heard and told so', async () => {
+  const client = await plainClient(postgresUrl());
+  const [a, b] = [system.id(), system.id()];
+  const ear = await earOn({ url: postgresUrl() });
+  const asked = ear.isAtWork(1);
+  const meanwhile = hearing(ear, a);
+  expect(await asked).toBe(false);
+  await meanwhile.listens();
+  const later = hearing(ear, b);
+  await later.listens();
+  await client.query('select pg_notify($1, $2), pg_notify($3, $2)', [a, 'x', b]);
+  await eventually('both have heard', () => meanwhile.heard.includes('x') && later.heard.includes('x'));
+});
+
 test('what is sent to a channel is heard by all who listen to it, and by nobody else', async () => {
   const client = await plainClient(postgresUrl());
   const [a, b] = [system.id(), system.id()];

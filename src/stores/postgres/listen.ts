@@ -28,6 +28,8 @@ const backoffMs = { first: 100, most: 5_000 } as const;
 export function createEar(connect: (() => Promise<Connection>) | null, system: System): Ear {
   const channels = new Map<string, Set<Hear>>();
   let current: Connection | null = null;
+  /** The one that was told to listen: others are made to ask something. */
+  let listening: Connection | null = null;
   let connecting: Promise<Connection> | null = null;
   /** Statements one after the other, as the driver wants them. */
   let last: Promise<unknown> = Promise.resolve();
@@ -81,7 +83,7 @@ export function createEar(connect: (() => Promise<Connection>) | null, system: S
   function keepUp(): void {
     if (ended || callOffTry || connecting) return;
     if (deaf || channels.size === 0) return letGo();
-    if (current) return;
+    if (current && current === listening) return;
     if (failures === 0) return void begin();
     const ms = Math.min(backoffMs.most, backoffMs.first * 2 ** (failures - 1));
     callOffTry = system.timer(ms * (0.5 + system.random() / 2), () => {
@@ -92,7 +94,7 @@ export function createEar(connect: (() => Promise<Connection>) | null, system: S
 
   async function begin(): Promise<void> {
     try {
-      await reach();
+      listening = await reach();
       if (deaf) return letGo();
       for (const channel of [...channels.keys()]) await say(`listen ${quoted(channel)}`);
       // What was sent before is known to nobody here.
@@ -143,7 +145,10 @@ export function createEar(connect: (() => Promise<Connection>) | null, system: S
       const hears = channels.get(channel) ?? new Set();
       const isNew = hears.size === 0;
       channels.set(channel, hears.add(hear));
-      if (isNew && current) say(`listen ${quoted(channel)}`).catch(() => undefined);
+      if (isNew && current && current === listening) {
+        const tell = (): void => hears.forEach((each) => each(null));
+        say(`listen ${quoted(channel)}`).then(tell, () => undefined);
+      }
       keepUp();
       return () => {
         if (!hears.delete(hear) || hears.size > 0) return;
