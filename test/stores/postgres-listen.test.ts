@@ -83,7 +83,7 @@ test.each([
   const count = async () => (await watcher.query(text, [name])).rows.length;
   await queue.enqueue('mail', 1);
   await queue.schedule('daily', 'mail', 1, { every: '1d' });
-  await new Promise((resolve) => setTimeout(resolve, 100));
+  await new Promise((resolve) => setTimeout(resolve, 100)); // who listens from the start would do so by now
   expect(await count()).toBe(0);
   await begin(queue);
   await eventually('it listens', async () => (await count()) === 1);
