@@ -148,8 +148,12 @@ async function redis(options: ServerOptions): Promise<Server> {
   const admin = new Redis(url);
   const info = await admin.info();
   const field = (name: string): string => new RegExp(`^${name}:(.*)$`, 'm').exec(info)?.[1]?.trim() ?? '';
-  const [, appendonly = ''] = (await admin.config('GET', 'appendonly')) as string[];
-  const [, appendfsync = ''] = (await admin.config('GET', 'appendfsync')) as string[];
+  // Drivers of different versions declare this answer differently.
+  const setting = async (name: string): Promise<string> => {
+    const answer: unknown = await admin.config('GET', name);
+    return (answer as string[])[1] ?? '';
+  };
+  const [appendonly, appendfsync] = [await setting('appendonly'), await setting('appendfsync')];
   const pid = Number(field('process_id'));
   return {
     about: `Redis ${field('redis_version')} (${how}): ${appendonly === 'yes' ? `appendfsync ${appendfsync}` : 'nothing kept on the disk'}`,

@@ -24,5 +24,5 @@ await queue.work(
   // A service would keep the default of 30 s.
   { lease: '1s' },
 );
-process.once('disconnect', () => void queue.close().then(() => process.exit(0)));
+process.once('disconnect', () => void queue.close());
 say('ready');

@@ -10,6 +10,7 @@ const help = `The proofs of test/crash and test/wire at any length: processes ki
   npm run crash                                     as often as npm test does it, on every store
   npm run crash -- --kills 1000 --store redis       kill -9 of workers, a thousand times
   npm run crash -- --faults 200 --store postgres    each kind of broken connection, and restarts, 200 times
+  npm run crash -- --locks 15                       two processes that meet in every lock of PostgreSQL, for 15 seconds
 
   --store  sqlite, postgres or redis; left out: all of them`;
 
@@ -17,6 +18,7 @@ const { values } = parseArgs({
   options: {
     kills: { type: 'string' },
     faults: { type: 'string' },
+    locks: { type: 'string' },
     store: { type: 'string' },
     help: { type: 'boolean', default: false },
   },
@@ -25,8 +27,8 @@ if (values.help) {
   console.log(help);
   process.exit(0);
 }
-const stores = values.store ? [values.store] : ['sqlite', 'postgres', 'redis'];
-const tests = [];
+const stores = values.locks ? [] : values.store ? [values.store] : ['sqlite', 'postgres', 'redis'];
+const tests = values.locks ? ['test/stores/postgres-locks.test.ts'] : [];
 for (const store of stores) {
   if (!['sqlite', 'postgres', 'redis'].includes(store))
     throw new Error(`--store is sqlite, postgres or redis, not ${store}`);
@@ -35,14 +37,21 @@ for (const store of stores) {
   if ((values.faults || !values.kills) && store !== 'sqlite') tests.push(`test/wire/${store}.test.ts`);
 }
 if (tests.length === 0) throw new Error('SQLite has no connections to break: give --kills');
-const count = (name, text) => {
+const count = (name, text, unit = 1) => {
   if (text === undefined) return {};
   if (!/^[1-9]\d*$/.test(text)) throw new Error(`${text} is no number of times`);
-  return { [name]: text };
+  return { [name]: String(Number(text) * unit) };
 };
 process.exitCode = await run(
   process.execPath,
   // One after the other: each has the machine for itself.
   [join(root, 'node_modules', 'vitest', 'vitest.mjs'), 'run', '--project=library', '--no-file-parallelism', ...tests],
-  { cwd: root, env: { ...count('LASTOUT_KILLS', values.kills), ...count('LASTOUT_FAULTS', values.faults) } },
+  {
+    cwd: root,
+    env: {
+      ...count('LASTOUT_KILLS', values.kills),
+      ...count('LASTOUT_FAULTS', values.faults),
+      ...count('LASTOUT_LOCKS_MS', values.locks, 1_000),
+    },
+  },
 );

@@ -64,7 +64,7 @@ export { memoryStore } from './stores/memory/store.js';
 export type { Enqueued, OpenOptions, Queue, WorkerHandle as Worker } from './surface.js';
 export type { OneShotReport } from './worker/one-shot.js';
 export type { OneShotOptions, WorkOptions } from './worker/options.js';
-export type { StopReport } from './worker/stop.js';
+export type { StopReport } from './core/stop-report.js';
 
 /** At most `maxConcurrent` at once and `maxWaiting` in line; one more is refused with BackpressureError "Queue is full". */
 export function createSlots(options: SlotOptions): Slots {

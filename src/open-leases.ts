@@ -27,6 +27,8 @@ const settings: WorkerSettings = {
   pollMs: defaults.tendMs,
   maxStalls,
   name: null,
+  // Housekeeping: another process ends them as well.
+  unref: true,
 };
 
 /** What ends leases leaves nothing behind. */

@@ -9,7 +9,8 @@ import { type QueueLimits, readLimits } from './core/limits.js';
 import { checkName } from './core/names.js';
 import { type CleanupPolicy, defaults } from './core/policy.js';
 import { type Resource, stepsOf } from './core/resource.js';
-import { refuseUnknown } from './core/unknown-option.js';
+import { ownOptions } from './core/own-options.js';
+import { listOf, reading } from './core/reading.js';
 import { type ObserveSettings, readObserveOptions } from './observe/options.js';
 import type { TypeBook } from './queue/new-job.js';
 import type { OpenOptions } from './surface.js';
@@ -18,7 +19,11 @@ const names = [
   'cleanup', 'queues', 'types', 'artifacts', 'resources', 'codec', 'metrics', 'tracing', 'alerts', 'namespace', 'logger', 'clock',
 ]; // biome-ignore format: one list
 
+/** Types and resources of one process. */
+const listMax = 10_000;
+
 export interface OpenSettings {
+  readonly clock: OpenOptions['clock'];
   readonly book: TypeBook;
   readonly logger: Logger;
   readonly namespace: string;
@@ -30,11 +35,10 @@ export interface OpenSettings {
   readonly observe: ObserveSettings;
 }
 
-export function readOpenOptions(options: OpenOptions, inMemory: boolean): OpenSettings {
-  refuseUnknown(options, names, 'The options of open');
-  if (options.clock !== undefined && typeof options.clock?.now !== 'function')
-    throw new LastoutError('UNKNOWN_OPTION', `clock is ${show(options.clock)}; give an object with now().`);
+export function readOpenOptions(given: OpenOptions, inMemory: boolean): OpenSettings {
+  const options = ownOptions(given, names, 'The options of open');
   return {
+    clock: readClock(options.clock),
     book: readTypes(options.types),
     logger: readLogger(options.logger),
     namespace: options.namespace === undefined ? 'lastout' : checkName(options.namespace, 'namespace'),
@@ -64,18 +68,22 @@ function readArtifacts(asked: OpenOptions['artifacts'], inMemory: boolean): Arti
   const inProcess = { in: 'memory', maxBytes: undefined, maxBytesPerJob: undefined } as const;
   if (asked === undefined) return inMemory ? inProcess : null;
   if (asked === 'memory') return inProcess;
-  refuseUnknown(asked, ['dir', 'blobs', 'maxBytes', 'maxBytesPerJob'], 'The options of artifacts');
-  const { dir, blobs } = asked as { dir?: unknown; blobs?: Partial<BlobStore> };
+  const own: { dir?: unknown; blobs?: Partial<BlobStore>; maxBytes?: number; maxBytesPerJob?: number } = ownOptions(
+    asked,
+    ['dir', 'blobs', 'maxBytes', 'maxBytesPerJob'],
+    'The options of artifacts',
+  );
+  const { dir, blobs } = own;
   const isDir = typeof dir === 'string' && dir !== '' && !dir.includes('\0');
-  const isStore = (['put', 'read', 'delete', 'list', 'used'] as const).every(
-    (name) => typeof blobs?.[name] === 'function',
+  const isStore = reading('artifacts.blobs', 'UNKNOWN_OPTION', () =>
+    (['put', 'read', 'delete', 'list', 'used'] as const).every((name) => typeof blobs?.[name] === 'function'),
   );
   if (isDir === isStore || (dir !== undefined && blobs !== undefined))
     throw new LastoutError('UNKNOWN_OPTION', `artifacts has dir ${show(dir)}; give { dir }, { blobs } or "memory".`);
   return {
     in: isDir ? { dir } : { blobs: blobs as BlobStore },
-    maxBytes: checkBytes(asked.maxBytes, 'maxBytes'),
-    maxBytesPerJob: checkBytes(asked.maxBytesPerJob, 'maxBytesPerJob'),
+    maxBytes: checkBytes(own.maxBytes, 'maxBytes'),
+    maxBytesPerJob: checkBytes(own.maxBytesPerJob, 'maxBytesPerJob'),
   };
 }
 
@@ -87,21 +95,27 @@ function checkBytes(value: unknown, name: string): number | undefined {
 
 function readResources(resources: OpenOptions['resources']): readonly Resource<unknown>[] {
   if (resources === undefined) return [];
-  if (!Array.isArray(resources))
+  const listed = listOf(resources, listMax, 'resources', 'TYPE_REQUIRED') as readonly Resource<unknown>[] | null;
+  if (!listed)
     throw new LastoutError(
       'TYPE_REQUIRED',
       `resources is ${show(resources)}; give a list of what defineResource returned.`,
     );
-  const given = resources as readonly Resource<unknown>[];
-  for (const resource of given) stepsOf(resource);
-  return given;
+  for (const resource of listed) stepsOf(resource);
+  return listed;
+}
+
+function readClock(clock: OpenOptions['clock']): OpenOptions['clock'] {
+  if (clock === undefined || reading('clock', 'UNKNOWN_OPTION', () => typeof clock?.now) === 'function') return clock;
+  throw new LastoutError('UNKNOWN_OPTION', `clock is ${show(clock)}; give an object with now().`);
 }
 
 function readTypes(types: OpenOptions['types']): TypeBook {
   if (types === undefined) return { known: new Map(), closed: false };
-  if (!Array.isArray(types))
+  const listed = listOf(types, listMax, 'types', 'TYPE_REQUIRED');
+  if (!listed)
     throw new LastoutError('TYPE_REQUIRED', `types is ${show(types)}; give a list of what defineJob returned.`);
-  return { known: new Map(types.map((type) => [detailsOf(type).name, detailsOf(type)])), closed: true };
+  return { known: new Map(listed.map((type) => [detailsOf(type).name, detailsOf(type)])), closed: true };
 }
 
 const levels = ['debug', 'info', 'warn', 'error'] as const;
@@ -124,7 +138,9 @@ function harmless(logger: Logger): Logger {
 /** Found out now, or the first call that has something to say would fail for it. */
 function readLogger(logger: Partial<Logger> | null | undefined): Logger {
   if (logger === undefined) return silent;
-  const missing = levels.filter((level) => typeof logger?.[level] !== 'function');
+  const missing = reading('logger', 'UNKNOWN_OPTION', () =>
+    levels.filter((level) => typeof logger?.[level] !== 'function'),
+  );
   if (missing.length === 0) return harmless(logger as Logger);
   throw new LastoutError(
     'UNKNOWN_OPTION',
@@ -135,15 +151,18 @@ function readLogger(logger: Partial<Logger> | null | undefined): Logger {
 /** Only its two functions are looked at: a codec may be an object with more to it. */
 function readCodec(codec: unknown): Codec | null {
   if (codec === undefined) return null;
-  const { encode, decode } = (codec ?? {}) as Partial<Codec>;
-  if (typeof encode === 'function' && typeof decode === 'function') return codec as Codec;
+  const isCodec = reading('codec', 'UNKNOWN_OPTION', () => {
+    const { encode, decode } = (codec ?? {}) as Partial<Codec>;
+    return typeof encode === 'function' && typeof decode === 'function';
+  });
+  if (isCodec) return codec as Codec;
   throw new LastoutError('UNKNOWN_OPTION', `codec is ${show(codec)}; give { encode(text), decode(text) }.`);
 }
 
 /** What is left out is as in `otherwise`. */
-export function readCleanup(asked: NonNullable<OpenOptions['cleanup']>, otherwise: CleanupPolicy): CleanupPolicy {
-  refuseUnknown(
-    asked,
+export function readCleanup(given: NonNullable<OpenOptions['cleanup']>, otherwise: CleanupPolicy): CleanupPolicy {
+  const asked = ownOptions(
+    given,
     ['maxStoredJobs', 'jobRetentionMs', 'cleanupIntervalMs', 'useCompletedTime'],
     'The cleanup options',
   );

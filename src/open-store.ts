@@ -25,30 +25,30 @@ async function factoryOf(url: string): Promise<OpenableStore> {
   if (url.startsWith('memory:'))
     throw new LastoutError(
       'INVALID_URL',
-      `${show(url)}: a memory store has no name; share one with memoryStore() from lastout. ${allowed}`,
+      `A memory store has no name: nothing follows "memory:". Share one with memoryStore() from lastout. ${allowed}`,
     );
-  if (url.startsWith('sqlite:')) return sqliteFactory(url.slice('sqlite:'.length), url);
+  if (url.startsWith('sqlite:')) return sqliteFactory(url.slice('sqlite:'.length));
   const scheme = /^([a-z]+):/i.exec(url)?.[1] ?? '';
   if (scheme === 'postgres' || scheme === 'postgresql')
     return (await import('./stores/postgres/index.js')).postgresStore({ url });
   if (scheme === 'redis' || scheme === 'rediss') return (await import('./stores/redis/index.js')).redisStore({ url });
-  // A slip in the scheme must not show a password.
-  throw new LastoutError('INVALID_URL', `${show(url.replace(/\/\/.*@/s, '//…@'))} is no store URL. ${allowed}`);
+  // Not repeated: whatever a slip has made of it, there may be a password in it.
+  throw new LastoutError('INVALID_URL', `The text given to open is no store URL. ${allowed}`);
 }
 
-async function sqliteFactory(rest: string, url: string): Promise<OpenableStore> {
+async function sqliteFactory(rest: string): Promise<OpenableStore> {
   const mark = rest.indexOf('?');
   const path = mark < 0 ? rest : rest.slice(0, mark);
   const file = path.startsWith('//') ? path.slice(2) : path;
   const query = new URLSearchParams(mark < 0 ? '' : rest.slice(mark + 1));
   const synchronous = query.get('synchronous') ?? 'full';
   if (file === '' || file.includes('\0'))
-    throw new LastoutError('INVALID_URL', `${show(url)} names no file. ${allowed}`);
+    throw new LastoutError('INVALID_URL', `The sqlite: URL names no file. ${allowed}`);
   const strange = [...query.keys()].find((name) => name !== 'synchronous');
   if (strange !== undefined || (synchronous !== 'full' && synchronous !== 'normal')) {
     throw new LastoutError(
       'INVALID_URL',
-      `${show(url)}: after "?" only synchronous=full or synchronous=normal is known.`,
+      'The sqlite: URL: after "?" only synchronous=full or synchronous=normal is known.',
     );
   }
   const { sqliteStore } = await import('./stores/sqlite/index.js');

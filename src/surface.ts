@@ -6,8 +6,10 @@ import type { Codec } from './core/coded.js';
 import type { JobType } from './core/definition.js';
 import type { Duration } from './core/duration.js';
 import type { FinishedState, Job, JobEvent, JobOptions, Logger, Page } from './core/job.js';
+import type { Json } from './core/json.js';
 import type { QueueOptions } from './core/limits.js';
 import type { Lease, Leases, Resource } from './core/resource.js';
+import type { StopReport } from './core/stop-report.js';
 import type { Certificate, SubjectRule, SubjectSweep } from './core/subject.js';
 import type { Audit } from './lifecycle/audit.js';
 import type { EndSubjectOptions } from './lifecycle/end-subject.js';
@@ -23,9 +25,10 @@ import type { Health, Stats } from './queue/stats.js';
 import type { ScheduleWhen } from './queue/ticks.js';
 import type { OneShotReport } from './worker/one-shot.js';
 import type { OneShotOptions, WorkOptions } from './worker/options.js';
-import type { StopReport } from './worker/stop.js';
 
-export interface Enqueued {
+export interface Enqueued<R = Json> {
+  /** Only a type: what the job will answer. */
+  readonly __result?: R;
   readonly id: string;
   readonly outcome: 'created' | 'skipped' | 'replaced' | 'coalesced' | 'existing';
   readonly replaced?: string;
@@ -97,7 +100,7 @@ export interface Queue extends AsyncDisposable {
   ): Promise<Acted<'moved' | 'not_pending'>>;
   /** Stops claims, not enqueues and not what runs. Without a name: every queue. */
   pause(queue?: string): Promise<void>;
-  /** Without a name: every queue, also those paused by name. */
+  /** Without a name: every queue, also those paused by name. With one it runs, also while every other queue is paused. */
   resume(queue?: string): Promise<void>;
   /** Any finished state resolves; WAIT_TIMEOUT, JOB_NOT_FOUND reject. */
   wait(id: string, options?: { timeout?: Duration; signal?: AbortSignal }): Promise<Job>;

@@ -70,6 +70,22 @@ describe('putting an artifact', () => {
       expect(await readText(queue, put.id)).toBe('hello');
     });
 
+    it('a short link is 17 characters of chance, or as many as are asked for', async () => {
+      const { queue } = await byHand(on);
+      const links: string[] = [];
+      await completes(queue, async ({ artifact }) => {
+        for (const length of [8, 64])
+          links.push((await artifact.put(`a${length}`, 'x', { shortLink: { length } })).shortLink!);
+        links.push((await artifact.put('usual', 'x', { shortLink: true })).shortLink!);
+        expect((await artifact.put('none', 'x', { shortLink: false })).shortLink).toBeNull();
+      });
+      expect(links.map((link) => link.length)).toEqual([8, 64, 17]);
+      expect(Math.log2(62) * links[2]!.length).toBeGreaterThanOrEqual(96);
+      for (const link of links) expect((await queue.artifacts.byLink(link))?.shortLink).toBe(link);
+      for (const text of [links[2]!.slice(0, 16), `${links[2]}0`, 'link:x', '', 5])
+        expect(await queue.artifacts.byLink(text as string)).toBeNull();
+    });
+
     it('keeps what the options say: kind, content type, ttl and a short link', async () => {
       const { queue, clock } = await byHand(on);
       let put!: Artifact;
@@ -80,7 +96,7 @@ describe('putting an artifact', () => {
       expect(put).toMatchObject({
         kind: 'section',
         contentType: 'text/markdown',
-        shortLink: expect.stringMatching(/^[0-9A-Za-z]{8}$/) as string,
+        shortLink: expect.stringMatching(/^[0-9A-Za-z]{17}$/) as string,
         expiresAt: new Date(t0 + 5 * minute),
       });
       expect(await queue.artifacts.byLink(put.shortLink!)).toEqual(put);
@@ -479,6 +495,11 @@ describe('the bounds of artifacts', () => {
     ['a ttl of nothing', 'x', { ttl: 0 }, 'INVALID_TTL'],
     ['a ttl of two years', 'x', { ttl: '730d' }, 'INVALID_TTL'],
     ['a short link of one’s own', 'x', { shortLink: 'mine' }, 'UNKNOWN_OPTION'],
+    ['a short link of 7 characters', 'x', { shortLink: { length: 7 } }, 'INVALID_LIMIT'],
+    ['a short link of 65 characters', 'x', { shortLink: { length: 65 } }, 'INVALID_LIMIT'],
+    ['a short link of half a character more', 'x', { shortLink: { length: 8.5 } }, 'INVALID_LIMIT'],
+    ['a short link without a length', 'x', { shortLink: {} }, 'INVALID_LIMIT'],
+    ['a short link with another option', 'x', { shortLink: { length: 8, prefix: 'd' } }, 'UNKNOWN_OPTION'],
   ])('refuses %s, and keeps nothing', async (_what, body, options, code) => {
     const blobs = watchedBlobs({ at: t0, now: () => new Date(t0) });
     const { code: told } = await refusal(({ artifact }) => artifact.put('a', body as never, options as never), {

@@ -1,12 +1,16 @@
 // The books are even after anything that ends: what was created was released, or lives.
+import { Redis } from 'ioredis';
+import { Client } from 'pg';
 import { describe, expect, it } from 'vitest';
 import type { AuditPage, Store } from '../src/core/store.js';
-import { defineJob } from '../src/index.js';
+import { defineJob, open } from '../src/index.js';
 import { auditOn } from '../src/lifecycle/audit.js';
 import { cleanupOf } from '../src/testing/store-cases/bench.js';
 import { createSystem } from '../src/system.js';
+import { describeOn, emptyStore } from './engines.js';
 import { byHand, completes, day, runJob, t0, things } from './lifecycle-support.js';
-import { eachStore, gate } from './support.js';
+import { connect } from './stores/sqlite-support.js';
+import { closedAfterwards, eachStore, gate } from './support.js';
 
 describe('an audit', () => {
   eachStore((on) => {
@@ -31,6 +35,7 @@ describe('an audit', () => {
       await queue.schedule('nightly', 'later', null, { every: '1d' });
       expect(await queue.audit()).toEqual({
         clean: true,
+        counts: [],
         kinds: {
           job: { created: 3, released: 0, live: 3, attention: [] },
           artifact: { created: 2, released: 1, live: 1, attention: [] },
@@ -83,10 +88,11 @@ describe('an audit is not clean', () => {
   const auditOf = (...pages: AuditPage['kinds'][]) => {
     const read = async ({ cursor }: { cursor: string | null }): Promise<AuditPage> => {
       const at = Number(cursor ?? 0);
-      return { kinds: pages[at]!, next: at + 1 < pages.length ? String(at + 1) : null };
+      return { kinds: pages[at]!, found: [], next: at + 1 < pages.length ? String(at + 1) : null };
     };
     const find = async () => ({ jobs: [], next: null });
-    return auditOn({ read, find } as unknown as Store, createSystem(), cleanupOf());
+    const tally = async () => ({ queues: [] });
+    return auditOn({ read, find, tally } as unknown as Store, createSystem(), cleanupOf());
   };
 
   it.each([
@@ -102,7 +108,43 @@ describe('an audit is not clean', () => {
     const later = { created: 0, released: 0, live: 3, attention: ['lost'] };
     expect(await auditOf({ job: { ...part, created: 6 } }, { job: later, 'lastout.temp': part })).toEqual({
       clean: false,
+      counts: [],
       kinds: { job: { created: 6, released: 1, live: 4, attention: ['lost'] }, temp: part },
     });
   });
+});
+
+describe('counts that differ from what is there', () => {
+  /** Makes the store count a pending job that it does not have, as a half-done step would. */
+  const spoil: { readonly [engine in 'sqlite' | 'postgres' | 'redis']: (url: string) => Promise<unknown> } = {
+    async sqlite(url) {
+      const db = await connect(url.slice('sqlite:'.length).split('?')[0]!);
+      db.exec(`update lastout_counts set n = n + 1 where name = 'pending'`);
+      db.close();
+    },
+    async postgres(url) {
+      const client = new Client({ connectionString: url });
+      await client.connect();
+      await client.query(`insert into lastout.events (step, at, queue, pending) values (0, 0, 'default', 1)`);
+      await client.end();
+    },
+    async redis(url) {
+      const client = new Redis(url);
+      await client.hincrby('{lastout}:tally', 'default:pending', 1);
+      client.disconnect();
+    },
+  };
+
+  for (const engine of ['sqlite', 'postgres', 'redis'] as const)
+    describeOn(engine, `on ${engine}`, () => {
+      it('are named, and the audit is not clean', async () => {
+        const { url } = await emptyStore[engine]();
+        const queue = closedAfterwards(await open(url));
+        await queue.enqueue('mail', 1);
+        expect(await queue.audit()).toMatchObject({ clean: true, counts: [] });
+        await spoil[engine](url);
+        const counts = [{ queue: 'default', state: 'pending', counted: 2, found: 1 }];
+        expect(await queue.audit()).toMatchObject({ clean: false, counts, kinds: { job: { created: 1, live: 1 } } });
+      });
+    });
 });

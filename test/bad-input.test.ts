@@ -351,9 +351,12 @@ const readings: readonly Row[] = [
       (queue) => queue.find(filter as never),
     ],
   ),
-  ...['', '*', 'trip:*', '%', 'trip:%'].map(
-    (subject): Row => [38, `subject ${brief(subject)}`, 'SUBJECT_REQUIRED', (queue) => queue.find({ subject })],
-  ),
+  [38, 'an empty subject', 'SUBJECT_REQUIRED', (queue) => queue.find({ subject: '' })],
+  // Wildcards are plain characters, and a text without a kind is no subject.
+  ...['*', '%', 'trip'].flatMap((subject): Row[] => [
+    [38, `subject ${brief(subject)}`, 'INVALID_KEY', (queue) => queue.find({ subject })],
+    [38, `events of ${brief(subject)}`, 'INVALID_KEY', async (queue) => queue.events({ subject })],
+  ]),
   ...['', 'trip', '*', 'trip:', 'trip:\0'].flatMap((subject): Row[] => [
     [17, `endSubject of ${brief(subject)}`, 'INVALID_KEY', (queue) => queue.endSubject(subject, 'gone')],
     [17, `liftSubject of ${brief(subject)}`, 'INVALID_KEY', (queue) => queue.liftSubject(subject)],
@@ -363,7 +366,7 @@ const readings: readonly Row[] = [
     return [
       [38, `${verb} with an empty filter`, 'FILTER_REQUIRED', (queue) => act(queue, {}), ['all: true']],
       [38, `${verb} with nothing`, 'FILTER_REQUIRED', (queue) => act(queue, undefined)],
-      [38, `${verb} of the subject *`, 'SUBJECT_REQUIRED', (queue) => act(queue, { subject: '*' })],
+      [38, `${verb} of the subject *`, 'INVALID_KEY', (queue) => act(queue, { subject: '*' })],
       [38, `${verb} of an empty subject`, 'SUBJECT_REQUIRED', (queue) => act(queue, { subject: '' })],
       [38, `${verb} with all: false`, 'INVALID_FILTER', (queue) => act(queue, { all: false })],
       [34, `${verb} of a malformed id`, 'INVALID_ID', (queue) => act(queue, 'a b')],

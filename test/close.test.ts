@@ -492,19 +492,24 @@ describe('as a process', () => {
     expect(on.child.lines).not.toContain(`finished ${on.id}`);
   });
 
-  it('with closeOnSignals it lives until a signal; without, an idle one ends by itself with 0', async () => {
+  it('an idle worker lives until a signal', async () => {
     await using shared = await sharedFile();
     await using queue = await open(`sqlite:${shared.file}`);
-    await queue.enqueue('snoozes', null, { delay: '1h' });
-    await using stays = startChild('patient', shared.file);
-    await stays.said('ready');
-    await using ends = startChild('idle', shared.file);
-    expect(await ends.exited).toEqual({ code: 0, signal: null });
-    expect(ends.lines).toEqual(['ready']);
+    await using child = startChild('patient', shared.file);
+    await child.said('ready');
     const { id } = await queue.enqueue('takes', 0);
-    await stays.said(`finished ${id}`);
-    stays.kill('SIGTERM');
-    expect(await stays.exited).toEqual({ code: 0, signal: null });
+    await child.said(`finished ${id}`);
+    child.kill('SIGTERM');
+    expect(await child.exited).toEqual({ code: 0, signal: null });
+  });
+
+  it('an onClosed that fails is logged, and the process ends with 1', async () => {
+    await using shared = await sharedFile();
+    await using child = startChild('failing', shared.file);
+    await child.said('ready');
+    child.kill('SIGTERM');
+    expect(await child.exited).toEqual({ code: 1, signal: null });
+    expect(child.lines).toEqual(['ready', 'closed 0', 'error Closing on a signal failed']);
   });
 
   it('one that waits for a delayed job stays until it is done', async () => {

@@ -118,8 +118,8 @@ describe('open: which store', () => {
 
   it('a slip in the scheme does not show the password', async () => {
     const { message } = await expectCode('INVALID_URL', () => open('Redis://me:geheim@localhost/jobs'));
-    expect(message).toContain('Redis://');
-    expect(message).not.toContain('geheim');
+    expect(message).toContain('redis://…');
+    expect(message).not.toMatch(/geheim|localhost/);
   });
 
   it('a Redis that does not answer is named by its host and port, without the password', async () => {

@@ -11,7 +11,9 @@ describe('package: the tarball', () => {
   });
 
   it('holds the build and the pages, and nothing else', () => {
-    const pages = ['package.json', 'README.md', 'CHANGELOG.md', 'LICENSE'].map((name) => `package/${name}`);
+    const pages = ['package.json', 'README.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE'].map(
+      (name) => `package/${name}`,
+    );
     expect(files).toEqual(expect.arrayContaining(pages));
     const others = files.filter((file) => !pages.includes(file));
     const expected = /^package\/(dist\/.+(\.js|\.d\.ts)|docs\/.+\.md)$/;

@@ -18,6 +18,7 @@ const sources = {
   provider: 'test/crash/provider.ts',
   lessee: 'test/crash/lessee.ts',
   finalizer: 'test/crash/finalizer.ts',
+  alive: 'test/alive-child.ts',
   awaited: 'test/awaited-child.ts',
   schedules: 'test/schedules-child.ts',
   sweep: 'test/sweep-child.ts',
@@ -26,6 +27,7 @@ const sources = {
   flat: 'test/flat/child.ts',
   sqliteTransactions: 'test/stores/sqlite-transactions-child.ts',
   sqliteWal: 'test/stores/sqlite-wal-child.ts',
+  locks: 'test/stores/locks-child.ts',
 } as const;
 
 /** Their paths. */

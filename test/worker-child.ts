@@ -1,5 +1,5 @@
 /** A program of its own for tests with signals and several processes: `node worker-child.js MODE FILE`. */
-import { closeOnSignals, defineJob, open, snooze } from '../src/index.js';
+import { closeOnSignals, defineJob, open } from '../src/index.js';
 
 const [mode = '', file = ''] = process.argv.slice(2);
 
@@ -38,7 +38,6 @@ const takes = defineJob<any, any>('takes', {
     return 'done';
   },
 });
-const snoozes = defineJob<any, any>('snoozes', { run: () => snooze('20ms') });
 
 /** Enqueues one like it, as often as its input says, from within its handler. */
 const spawns = defineJob<any, any>('spawns', {
@@ -63,9 +62,13 @@ const modes: Record<string, () => Promise<void>> = {
     closeOnSignals(queue, { grace: '20s' });
     say('ready');
   },
-  /** Keeps nothing alive but the queue itself. */
-  async idle() {
-    await queue.work([waits, snoozes]);
+  async failing() {
+    closeOnSignals(queue, {
+      async onClosed({ finished }) {
+        say('closed', finished);
+        throw new Error('the other thing does not close');
+      },
+    });
     say('ready');
   },
   async waiting() {
@@ -74,6 +77,7 @@ const modes: Record<string, () => Promise<void>> = {
     say('ready');
     const job = await queue.wait(id);
     say('state', job.state);
+    await queue.close();
   },
   /** One-shot work: nothing but its own report ends it. */
   async once() {
@@ -84,7 +88,6 @@ const modes: Record<string, () => Promise<void>> = {
   async crash() {
     await queue.work([waits], { lease: '1s', heartbeat: 200 });
     say('ready');
-    setInterval(() => undefined, 1_000);
   },
 };
 

@@ -110,24 +110,82 @@ function linkLibraries(home) {
 const swift = { fsync: 'off', full_page_writes: 'off' };
 
 /**
- * @param {Programs} programs
- * @param {object} [options]
- * @param {boolean} [options.durable] writes reach the disk; off, only the outcome of statements is worth something
- * @param {Record<string, string | number>} [options.settings]
+ * @typedef {object} PostgresOptions
+ * @property {boolean} [durable] writes reach the disk; off, only the outcome of statements is worth something
+ * @property {Record<string, string | number>} [settings]
+ */
+
+/** @param {Programs} programs @param {PostgresOptions} [options] @returns {Promise<PostgresServer>} */
+export async function startPostgres(programs, options = {}) {
+  const made = await makePostgres(programs, options, async ({ program, folder, data, user }) => {
+    const password = randomBytes(12).toString('hex');
+    const secret = join(folder, 'password');
+    writeFileSync(secret, password, { mode: 0o600 });
+    if (user) chownSync(secret, user.uid, user.gid);
+    const flags = ['-U', 'postgres', '-A', 'md5', '--pwfile', secret, '-N', '--no-locale', '-E', 'UTF8'];
+    await program('initdb', ['-D', data, ...flags]);
+    return password;
+  });
+  try {
+    await made.start();
+    expectVersion(await ask(made.url), programs);
+    return made;
+  } catch (error) {
+    await made.dispose();
+    throw error;
+  }
+}
+
+/**
+ * A server with the data that a running one has now (a base backup), not started yet. `follows`: it will be a standby of that one.
+ * @param {Programs} programs @param {{ url: string }} source @param {PostgresOptions & { follows?: boolean }} [options]
  * @returns {Promise<PostgresServer>}
  */
-export async function startPostgres(programs, { durable = false, settings = {} } = {}) {
+export function copyPostgres(programs, source, { follows = false, ...options } = {}) {
+  return makePostgres(programs, options, async ({ program, data }) => {
+    const flags = ['-c', 'fast', '-X', 'stream', '--no-sync', ...(follows ? ['-R'] : [])];
+    await program('pg_basebackup', ['-d', source.url, '-D', data, ...flags]);
+    return new URL(source.url).password;
+  });
+}
+
+/**
+ * A backup by `pg_dump` of one schema.
+ * @param {Programs} programs @param {string} url of a database @param {string} schema
+ * @returns {Promise<{ restore: (url: string) => Promise<unknown>, dispose: () => void }>}
+ */
+export async function dumpPostgres(programs, url, schema) {
+  const user = lesserUser();
+  const { folder, remove } = privateFolder(user);
+  try {
+    const { path, env } = withinReach(programs, 'pg_dump', user, folder);
+    const file = join(folder, 'dump');
+    await execute(path('pg_dump'), ['-Fc', '-n', schema, '-f', file, url], { cwd: '/', env, ...user });
+    return {
+      restore: (to) => execute(path('pg_restore'), ['--no-owner', '-d', to, file], { cwd: '/', env, ...user }),
+      dispose: remove,
+    };
+  } catch (error) {
+    remove();
+    throw error;
+  }
+}
+
+/**
+ * @param {Programs} programs @param {PostgresOptions} options
+ * @param {(at: { program: (name: string, args: string[]) => Promise<unknown>, folder: string, data: string, user: { uid: number, gid: number } | null }) => Promise<string>} fill
+ * makes the data, and answers the password
+ * @returns {Promise<PostgresServer>}
+ */
+async function makePostgres(programs, { durable = false, settings = {} }, fill) {
   const user = lesserUser();
   const { folder, remove } = privateFolder(user);
   try {
     const { path, env } = withinReach(programs, 'postgres', user, folder);
     const data = join(folder, 'data');
-    const password = randomBytes(12).toString('hex');
-    const secret = join(folder, 'password');
-    writeFileSync(secret, password, { mode: 0o600 });
-    if (user) chownSync(secret, user.uid, user.gid);
-    const initdb = ['-D', data, '-U', 'postgres', '-A', 'md5', '--pwfile', secret, '-N', '--no-locale', '-E', 'UTF8'];
-    await execute(path('initdb'), initdb, { cwd: '/', env, ...user });
+    const program = (/** @type {string} */ name, /** @type {string[]} */ args) =>
+      execute(path(name), args, { cwd: '/', env, ...user });
+    const password = await fill({ program, folder, data, user });
     const port = await freePort();
     const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
     const all = {
@@ -150,8 +208,6 @@ export async function startPostgres(programs, { durable = false, settings = {} }
       goodbye: 'SIGQUIT',
       answers: () => ask(url),
     });
-    await running.start();
-    expectVersion(await ask(url), programs);
     return {
       url,
       port,
@@ -171,14 +227,33 @@ export async function startPostgres(programs, { durable = false, settings = {} }
   }
 }
 
+/** Part of the names of databases in which tests provoke deadlocks. */
+export const provokedMark = '_provoked';
+
+/**
+ * How many deadlocks there were in each database in which none is provoked.
+ * @param {string} url @returns {Promise<Record<string, number>>}
+ */
+export async function deadlocksOn(url) {
+  const text = 'select datname, deadlocks from pg_stat_database where deadlocks > 0 and strpos(datname, $1) = 0';
+  const rows = await query(url, text, [provokedMark]);
+  return Object.fromEntries(rows.map(({ datname, deadlocks }) => [datname, Number(deadlocks)]));
+}
+
 /** @param {string} url @returns {Promise<string>} its version */
 export async function ask(url) {
+  const [row] = await query(url, 'show server_version');
+  return String(row?.server_version).split(' ')[0] ?? '';
+}
+
+/** @param {string} url @param {string} text @param {unknown[]} [values] @returns {Promise<any[]>} */
+async function query(url, text, values) {
   const { default: pg } = await import('pg');
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
   client.on('error', () => undefined);
   try {
     await client.connect();
-    return String((await client.query('show server_version')).rows[0].server_version).split(' ')[0] ?? '';
+    return (await client.query(text, values)).rows;
   } finally {
     await client.end().catch(() => undefined);
   }

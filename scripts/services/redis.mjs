@@ -94,6 +94,7 @@ export async function anotherRedis(cache) {
  * @typedef {object} RedisServer
  * @property {string} url
  * @property {number} port
+ * @property {number} [busPort] by which the nodes of a cluster talk to one another
  * @property {string} password
  * @property {string} version
  * @property {string} folder where its data are
@@ -131,16 +132,20 @@ export const databases = 512;
  * @param {RedisPrograms} programs
  * @param {object} [options]
  * @param {'always' | 'everysec' | 'no' | null} [options.appendfsync] null: nothing is kept on the disk
- * @param {boolean} [options.cluster] a cluster of this one node
+ * @param {boolean | 'member'} [options.cluster] true: a cluster of this one node; member: one node of a cluster to be made (topologies.mjs)
+ * @param {string} [options.password]
  * @param {Record<string, string | number>} [options.settings]
  * @returns {Promise<RedisServer>}
  */
-export async function startRedis(programs, { appendfsync = null, cluster = false, settings = {} } = {}) {
+export async function startRedis(
+  programs,
+  { appendfsync = null, cluster = false, password = randomBytes(12).toString('hex'), settings = {} } = {},
+) {
   const { folder, remove } = privateFolder(null);
   try {
     const { path, env } = withinReach(programs, programs.program, null, folder);
     const port = await freePort();
-    const password = randomBytes(12).toString('hex');
+    const busPort = cluster ? await freePort() : undefined;
     const url = `redis://:${password}@127.0.0.1:${port}`;
     const all = {
       port,
@@ -149,7 +154,7 @@ export async function startRedis(programs, { appendfsync = null, cluster = false
       save: '',
       appendonly: appendfsync === null ? 'no' : 'yes',
       ...(appendfsync !== null && { appendfsync, 'aof-load-truncated': 'no' }),
-      ...(cluster ? { 'cluster-enabled': 'yes', 'cluster-port': await freePort() } : { databases }),
+      ...(cluster ? { 'cluster-enabled': 'yes', 'cluster-port': busPort ?? 0 } : { databases }),
       requirepass: password,
       ...settings,
     };
@@ -169,10 +174,15 @@ export async function startRedis(programs, { appendfsync = null, cluster = false
     });
     await running.start();
     expectVersion(await ask(url), programs);
-    if (cluster) await command({ port, password }, ['cluster', 'addslotsrange', '0', '16383'], isClusterUp);
+    if (cluster === true)
+      await withClient({ port, password }, async (client) => {
+        await client.call('cluster', 'addslotsrange', '0', '16383');
+        await isClusterUp(client);
+      });
     return {
       url,
       port,
+      ...(busPort !== undefined && { busPort }),
       password,
       version: programs.version,
       folder,
@@ -204,19 +214,18 @@ async function isClusterUp(client) {
 }
 
 /**
+ * @template T
  * @param {import('ioredis').RedisOptions} options
- * @param {[string, ...string[]]} words
- * @param {(client: import('ioredis').Redis) => Promise<void>} [then]
+ * @param {(client: import('ioredis').Redis) => Promise<T>} work
+ * @returns {Promise<T>}
  */
-async function command(options, words, then) {
+export async function withClient(options, work) {
   const { Redis } = await import('ioredis');
   const client = new Redis({ ...options, lazyConnect: true, retryStrategy: () => null, connectTimeout: 5_000 });
   client.on('error', () => undefined);
   try {
     await client.connect();
-    const answer = await client.call(...words);
-    await then?.(client);
-    return answer;
+    return await work(client);
   } finally {
     client.disconnect();
   }
@@ -226,7 +235,7 @@ async function command(options, words, then) {
 export async function ask(url) {
   const { hostname, port, password, username } = new URL(url);
   const info = String(
-    await command(
+    await withClient(
       {
         host: hostname,
         port: Number(port || 6_379),
@@ -234,7 +243,7 @@ export async function ask(url) {
         ...(username && { username: decodeURIComponent(username) }),
         ...(url.startsWith('rediss:') && { tls: {} }),
       },
-      ['info', 'server'],
+      (client) => client.info('server'),
     ),
   );
   if (info.includes('loading:1')) throw new Error('it is still loading');

@@ -59,7 +59,7 @@ export function belongingsOf(making: Making, asker: Asker): Belongings {
   const lost = lossOf(asker);
 
   async function put(name: string, body: ArtifactBody, options: ArtifactOptions = {}): Promise<Artifact> {
-    const fields = readFields(name, typeof body === 'string', options, () => system.token());
+    const fields = readFields(name, typeof body === 'string', options, system);
     const chunks = chunksOf(body);
     const before = lines.get(fields.name) ?? Promise.resolve();
     const mine = before.then(() => putNow(fields, chunks));

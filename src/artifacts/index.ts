@@ -15,6 +15,7 @@ import {
   artifactType,
   checkArtifactName,
   isElsewhere,
+  isShortLink,
   placeOf,
   readArtifact,
   sizeOf,
@@ -108,8 +109,7 @@ export function artifactsOn({ store, system, place }: ArtifactParts, freeing: Fr
       return [...byName.values()].reverse();
     },
     async byLink(shortLink) {
-      if (!/^[0-9A-Za-z]{8}$/.test(String(shortLink))) return null;
-      return view(await find({ subject: subjectOf(shortLink) }));
+      return isShortLink(shortLink) ? view(await find({ subject: subjectOf(shortLink) })) : null;
     },
     async read(id) {
       const artifact = view(await find({ ids: [checkId(id, 'The id of the artifact')] }));

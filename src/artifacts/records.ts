@@ -8,8 +8,9 @@ import { byteLength } from '../core/json.js';
 import { checkName } from '../core/names.js';
 import { type Asker, isGoing } from '../core/owned.js';
 import { farAway, type NewJob, type StoredJob } from '../core/store.js';
+import type { System } from '../core/system.js';
 import { systemJob } from '../core/system-job.js';
-import { refuseUnknown } from '../core/unknown-option.js';
+import { ownOptions } from '../core/own-options.js';
 
 export const artifactType = 'lastout.artifact';
 export const tempType = 'lastout.temp';
@@ -20,6 +21,8 @@ export const intentMs = 3_600_000;
 const machineMs = 7 * 86_400_000;
 const nameBytesMax = 255;
 const contentTypeMax = 255;
+/** Of a short link. 17 letters and digits carry 101 bits: more than anybody can try. */
+const linkLengths = { min: 8, usual: 17, max: 64 } as const;
 
 export interface ArtifactFields {
   readonly name: string;
@@ -39,19 +42,36 @@ export function checkArtifactName(name: unknown): string {
   );
 }
 
-export function readFields(name: string, isText: boolean, options: ArtifactOptions, token: () => string) {
-  refuseUnknown(options, ['kind', 'contentType', 'ttl', 'shortLink'], 'The options of artifact.put');
+export function readFields(name: string, isText: boolean, given: ArtifactOptions, system: Pick<System, 'token'>) {
+  const options = ownOptions(given, ['kind', 'contentType', 'ttl', 'shortLink'], 'The options of artifact.put');
   const { kind = 'artifact', contentType = isText ? 'text/plain; charset=utf-8' : 'application/octet-stream' } =
     options;
-  if (options.shortLink !== undefined && typeof options.shortLink !== 'boolean')
-    throw new LastoutError('UNKNOWN_OPTION', `shortLink is ${show(options.shortLink)}; give true or false.`);
+  const linkLength = readLinkLength(options.shortLink);
   return {
     name: checkArtifactName(name),
     kind: checkName(kind, 'kind'),
     contentType: checkContentType(contentType),
-    shortLink: options.shortLink === true ? token() : null,
+    shortLink: linkLength === null ? null : system.token(linkLength),
     ttlMs: options.ttl === undefined ? null : checkTtl(options.ttl),
   } satisfies ArtifactFields;
+}
+
+/** Null: no link. */
+function readLinkLength(shortLink: ArtifactOptions['shortLink']): number | null {
+  if (shortLink === undefined || shortLink === false) return null;
+  if (shortLink === true) return linkLengths.usual;
+  const { min, max } = linkLengths;
+  const { length }: { length?: unknown } = ownOptions(shortLink, ['length'], 'shortLink (true, false or { length })');
+  if (Number.isInteger(length) && (length as number) >= min && (length as number) <= max) return length as number;
+  throw new LastoutError(
+    'INVALID_LIMIT',
+    `length of shortLink is ${show(length)}; give a number from ${min} to ${max}.`,
+  );
+}
+
+export function isShortLink(text: unknown): text is string {
+  const { min, max } = linkLengths;
+  return typeof text === 'string' && text.length >= min && text.length <= max && /^[0-9A-Za-z]*$/.test(text);
 }
 
 function checkContentType(contentType: unknown): string {

@@ -25,8 +25,11 @@ export interface ArtifactOptions {
   contentType?: string;
   /** It goes after so long, though its job may stay. */
   ttl?: Duration;
-  /** Makes a short text by which it is found without knowing its job. */
-  shortLink?: boolean;
+  /**
+   * Makes a short text by which it is found without knowing its job: 17 letters and digits (101 bits), or from 8 to 64 of them.
+   * Whoever has the link has the artifact, so a shorter one must not be all that protects it.
+   */
+  shortLink?: boolean | { length: number };
 }
 
 export interface Artifacts {

@@ -54,7 +54,8 @@ export function withDeadlines(store: Store, system: System): Store {
     one.reject(unanswered(one.verb, one.call));
   }
 
-  function ending<T>(verb: string, call: Call, start: () => Promise<T>): Promise<T> {
+  /** `tell` brings the answer to the caller. */
+  function ending<T>(verb: string, call: Call, start: () => Promise<T>, tell = system.inTurn): Promise<T> {
     if (closed) return Promise.reject(new LastoutError('CLOSED', 'The store is closed.'));
     return new Promise<T>((resolve, reject) => {
       const one: UnderWay = { verb, call, reject, callOff: null };
@@ -63,11 +64,12 @@ export function withDeadlines(store: Store, system: System): Store {
       start().then(
         (value) => {
           over(one);
-          resolve(value);
+          tell(() => resolve(value));
         },
         (error: unknown) => {
           over(one);
-          reject(error instanceof LastoutError ? error : unanswered(verb, call, error));
+          const told = error instanceof LastoutError ? error : unanswered(verb, call, error);
+          tell(() => reject(told));
         },
       );
     });
@@ -82,7 +84,8 @@ export function withDeadlines(store: Store, system: System): Store {
     get durability() {
       return store.durability;
     },
-    insert: (jobs, options) => ending('insert', 'held write', () => store.insert(jobs, options)),
+    insert: (jobs, options) =>
+      ending('insert', 'held write', () => store.insert(jobs, options), options.tx ? atOnce : undefined),
     claim: (request) => ending('claim', 'write', () => store.claim(request)),
     extend: (request) => ending('extend', 'write', () => store.extend(request)),
     settle: (request) => ending('settle', 'held write', () => store.settle(request)),
@@ -103,6 +106,11 @@ export function withDeadlines(store: Store, system: System): Store {
       await store.close();
     },
   };
+}
+
+/** Between the write and the commit of a caller's transaction no other code of the process may come, which could use the same handle. */
+function atOnce(tell: () => void): void {
+  tell();
 }
 
 function holdOf({ call }: UnderWay): 'hold' | undefined {

@@ -7,8 +7,9 @@ import type { Json } from './json.js';
 import { checkType } from './names.js';
 import { jobOptionNames, type OptionValues, policyText, readOptions } from './options.js';
 import type { Outcome } from './outcome.js';
+import { reading } from './reading.js';
 import type { Lease, Resource } from './resource.js';
-import { refuseUnknown } from './unknown-option.js';
+import { ownOptions } from './own-options.js';
 
 /** Any Standard Schema: zod, valibot, arktype and others. */
 export interface StandardSchema<I, O> {
@@ -87,8 +88,8 @@ export function defineJob<I = Json, R = any, In = I>(
   definition: Definition<I, R, In>,
 ): JobType<I, R, In> {
   checkType(name, 'The name of a job type');
-  refuseUnknown(definition ?? null, definitionNames, `The options of job type "${name}"`);
-  const { input, run, subject, deduplicationKey, exclusiveKey, checkSubject, ...rest } = definition;
+  const own = ownOptions(definition ?? null, definitionNames, `The options of job type "${name}"`);
+  const { input, run, subject, deduplicationKey, exclusiveKey, checkSubject, ...rest } = own;
   const keys = { subject, deduplicationKey, exclusiveKey };
   const options: JobOptions = { ...rest };
   const perInput: { [K in (typeof perInputNames)[number]]?: (input: never) => unknown } = {};
@@ -106,7 +107,7 @@ export function defineJob<I = Json, R = any, In = I>(
     policy: policyText(values),
     perInput,
     checkSubject: readCheckSubject(checkSubject, name),
-    backoff: typeof definition.backoff === 'function' ? definition.backoff : null,
+    backoff: typeof rest.backoff === 'function' ? rest.backoff : null,
     run: checkRun(run, name),
   });
   return type;
@@ -159,7 +160,8 @@ function checkSchema(
   name: string,
 ): StandardSchema<unknown, unknown> | null {
   if (schema === undefined) return null;
-  if (typeof schema?.['~standard']?.validate !== 'function') {
+  const validate = reading(`input of job type "${name}"`, 'INVALID_INPUT', () => schema?.['~standard']?.validate);
+  if (typeof validate !== 'function') {
     throw new LastoutError(
       'INVALID_INPUT',
       `input of job type "${name}" is no Standard Schema; give a schema of zod, valibot, arktype or another that has "~standard".`,

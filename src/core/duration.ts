@@ -41,5 +41,14 @@ function parse(text: string): number {
 export function show(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value);
   if (value === null || ['number', 'boolean', 'undefined', 'bigint'].includes(typeof value)) return String(value);
-  return Array.isArray(value) ? 'an array' : typeof value === 'object' ? 'an object' : `a ${typeof value}`;
+  return typeof value !== 'object' ? `a ${typeof value}` : isList(value) ? 'an array' : 'an object';
+}
+
+/** A revoked proxy cannot be asked. */
+function isList(value: object): boolean {
+  try {
+    return Array.isArray(value);
+  } catch {
+    return false;
+  }
 }

@@ -1,5 +1,6 @@
 /** JSON values, and the one gate through which a caller's value becomes stored text. */
 import { LastoutError } from './errors.js';
+import { reading } from './reading.js';
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
@@ -15,8 +16,11 @@ const plainNodesMax = 1_000;
  * The rules are the strictest of all engines, so that a value is accepted everywhere or nowhere.
  */
 export function toStoredText(value: unknown, what: string, bytesMax = payloadBytesMax): string {
-  const text =
-    plainText(value) ?? JSON.stringify(inspect(value, what, 1, { above: new Set(), nodesLeft: bytesMax, bytesMax }));
+  const text = reading(
+    what,
+    'UNSERIALIZABLE',
+    () => plainText(value, bytesMax) ?? inspectedText(value, what, bytesMax),
+  );
   const bytes = text.length * bytesPerUnitMax > bytesMax ? byteLength(text) : 0;
   if (bytes > bytesMax) {
     throw new LastoutError(
@@ -32,57 +36,98 @@ export function toStoredText(value: unknown, what: string, bytesMax = payloadByt
  * The text of a value in which nothing is unusual, as nearly all are; null: inspect it, and say what is wrong where
  * something is. What JSON writes as \u… may be a text that cannot be stored.
  */
-function plainText(value: unknown): string | null {
-  const plain = isObject(value) ? plainCopy(value, 1, { nodesLeft: plainNodesMax }) : value;
-  if (plain === undefined || !(isObject(plain) || isPlain(plain))) return null;
+function plainText(value: unknown, bytesMax: number): string | null {
+  const look = { nodesLeft: plainNodesMax, unitsLeft: bytesMax };
+  const plain = isObject(value) ? plainCopy(value, 1, look) : value;
+  if (plain === undefined || !(isObject(plain) || isPlain(plain, look))) return null;
   const text = JSON.stringify(plain);
   return text.includes('\\u') ? null : text;
 }
 
-/** A copy, because an accessor could answer differently when it is asked a second time. */
-function plainCopy(value: object, depth: number, look: { nodesLeft: number }): object | undefined {
-  const isList = Array.isArray(value);
+interface PlainLook {
+  nodesLeft: number;
+  /** Of texts. Each unit takes at least a byte. */
+  unitsLeft: number;
+}
+
+/** A copy, because an accessor could answer differently when it is asked a second time. Its size is known before it is made. */
+function plainCopy(value: object, depth: number, look: PlainLook): object | undefined {
+  const list = Array.isArray(value) ? (value as readonly unknown[]) : null;
   const prototype: unknown = Object.getPrototypeOf(value);
-  if (prototype !== (isList ? Array.prototype : Object.prototype) || 'toJSON' in value) return undefined;
+  if (prototype !== (list ? Array.prototype : Object.prototype) || 'toJSON' in value) return undefined;
   if (depth > depthMax || Object.getOwnPropertySymbols(value).length > 0) return undefined;
-  const copy = (isList ? Array.from(value) : { ...value }) as { [key: string]: unknown };
-  for (const key of Object.keys(copy)) {
-    look.nodesLeft -= 1;
-    if (look.nodesLeft < 0 || key === '__proto__' || key === 'prototype') return undefined;
-    const item = copy[key];
-    if (isObject(item)) {
-      const inner = plainCopy(item, depth + 1, look);
-      if (inner === undefined) return undefined;
-      copy[key] = inner;
-    } else if (!isPlain(item)) return undefined;
+  return list ? plainList(list, depth, look) : plainRecord(value as { [key: string]: unknown }, depth, look);
+}
+
+function plainList(value: readonly unknown[], depth: number, look: PlainLook): object | undefined {
+  const { length } = value;
+  look.nodesLeft -= length;
+  if (look.nodesLeft < 0) return undefined;
+  const copy: unknown[] = [];
+  for (let i = 0; i < length; i++) {
+    const item = plainItem(value[i], depth, look);
+    if (item === undefined) return undefined;
+    copy.push(item);
   }
   return copy;
+}
+
+function plainRecord(value: { [key: string]: unknown }, depth: number, look: PlainLook): object | undefined {
+  const keys = Object.keys(value);
+  look.nodesLeft -= keys.length;
+  if (look.nodesLeft < 0) return undefined;
+  const copy: { [key: string]: unknown } = {};
+  for (const key of keys) {
+    look.unitsLeft -= key.length;
+    if (look.unitsLeft < 0 || key === '__proto__' || key === 'prototype') return undefined;
+    const item = plainItem(value[key], depth, look);
+    if (item === undefined) return undefined;
+    copy[key] = item;
+  }
+  return copy;
+}
+
+/** Undefined: it is unusual. */
+function plainItem(item: unknown, depth: number, look: PlainLook): unknown {
+  if (isObject(item)) return plainCopy(item, depth + 1, look);
+  return isPlain(item, look) ? item : undefined;
 }
 
 function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
 }
 
-function isPlain(item: unknown): boolean {
+function isPlain(item: unknown, look: PlainLook): boolean {
   if (typeof item === 'number') return Number.isFinite(item) && (Number.isSafeInteger(item) || !Number.isInteger(item));
-  return typeof item === 'string' || typeof item === 'boolean' || item === null;
+  if (typeof item !== 'string') return typeof item === 'boolean' || item === null;
+  look.unitsLeft -= item.length;
+  return look.unitsLeft >= 0;
 }
 
-/** What is common to one inspection. Every value takes at least a byte, so there is no need to look at more of them. */
+/** What is common to one inspection. */
 interface Look {
   readonly above: Set<object>;
   readonly bytesMax: number;
-  nodesLeft: number;
+  /** Every value, and every unit of a text, takes at least one. */
+  bytesLeft: number;
+}
+
+function inspectedText(value: unknown, what: string, bytesMax: number): string {
+  return JSON.stringify(inspect(value, what, 1, { above: new Set(), bytesLeft: bytesMax, bytesMax }));
+}
+
+/** Before anything of this size is copied. */
+function spend(bytes: number, path: string, look: Look): void {
+  look.bytesLeft -= bytes;
+  if (look.bytesLeft < 0)
+    throw new LastoutError('PAYLOAD_TOO_LARGE', `${path} goes beyond the ${look.bytesMax} bytes that are stored.`, {
+      max: look.bytesMax,
+    });
 }
 
 /** Returns a plain copy: an accessor could answer differently when it is asked a second time. */
 function inspect(value: unknown, path: string, depth: number, look: Look): Json {
-  look.nodesLeft -= 1;
-  if (look.nodesLeft < 0) {
-    throw new LastoutError('PAYLOAD_TOO_LARGE', `${path} goes beyond the ${look.bytesMax} bytes that are stored.`, {
-      max: look.bytesMax,
-    });
-  }
+  spend(typeof value === 'string' ? Math.max(1, value.length) : 1, path, look);
   switch (typeof value) {
     case 'string':
       return checkText(value, path);
@@ -120,7 +165,14 @@ function inspectObject(value: object, path: string, depth: number, look: Look): 
 
 function inspectList(value: readonly unknown[], path: string, depth: number, look: Look): Json {
   refuseToJson(value, path);
-  return Array.from(value, (item, index) => inspect(item, `${path}[${index}]`, depth + 1, look));
+  const { length } = value;
+  if (length > look.bytesLeft) spend(length, path, look);
+  const copy: Json[] = [];
+  for (let i = 0; i < length; i++) {
+    if (!Object.hasOwn(value, i)) throw unserializable(`${path}[${i}]`, 'is a hole in a list; use null');
+    copy.push(inspect(value[i], `${path}[${i}]`, depth + 1, look));
+  }
+  return copy;
 }
 
 function inspectRecord(value: object, path: string, depth: number, look: Look): Json {
@@ -132,16 +184,19 @@ function inspectRecord(value: object, path: string, depth: number, look: Look): 
   }
   refuseToJson(value, path);
   if (Object.getOwnPropertySymbols(value).length > 0) throw unserializable(path, 'has symbol keys');
+  const keys = Object.keys(value);
+  if (keys.length > look.bytesLeft) spend(keys.length, path, look);
   const copy: { [key: string]: Json } = {};
-  for (const [key, item] of Object.entries(value)) {
+  for (const key of keys) {
     if (key === '__proto__' || (key === 'prototype' && path.endsWith('.constructor'))) {
       throw new LastoutError(
         'FORBIDDEN_KEY',
         `${path} has the key "${key}", which is refused because it can change what objects inherit.`,
       );
     }
+    spend(key.length, path, look);
     checkText(key, `a key of ${path}`);
-    copy[key] = inspect(item, `${path}.${key}`, depth + 1, look);
+    copy[key] = inspect((value as { [key: string]: unknown })[key], `${path}.${key}`, depth + 1, look);
   }
   return copy;
 }

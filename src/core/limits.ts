@@ -2,7 +2,8 @@
 import { type Duration, show, toMs } from './duration.js';
 import { LastoutError } from './errors.js';
 import { checkQueue } from './names.js';
-import { refuseUnknown } from './unknown-option.js';
+import { ownOptions } from './own-options.js';
+import { reading } from './reading.js';
 
 /** What `open` takes for one queue; what is left out has no limit. */
 export interface QueueOptions {
@@ -27,18 +28,20 @@ export function readLimits(
 ): ReadonlyMap<string, QueueLimits> {
   const limits = new Map<string, QueueLimits>();
   if (queues === undefined) return limits;
-  if (queues === null || typeof queues !== 'object' || Array.isArray(queues)) {
-    const message = `queues is ${show(queues)}; give an object such as { mail: { concurrency: 5 } }.`;
-    throw new LastoutError('UNKNOWN_OPTION', message);
-  }
-  for (const [name, options] of Object.entries(queues))
+  for (const [name, options] of reading('queues', 'UNKNOWN_OPTION', () => entriesOf(queues)))
     limits.set(checkQueue(name, 'A name in queues'), read(name, options));
   return limits;
 }
 
+function entriesOf(queues: { readonly [queue: string]: QueueOptions }): [string, QueueOptions][] {
+  if (queues !== null && typeof queues === 'object' && !Array.isArray(queues)) return Object.entries(queues);
+  const message = `queues is ${show(queues)}; give an object such as { mail: { concurrency: 5 } }.`;
+  throw new LastoutError('UNKNOWN_OPTION', message);
+}
+
 function read(queue: string, options: QueueOptions): QueueLimits {
-  refuseUnknown(options ?? null, ['maxPending', 'concurrency', 'rate'], `The limits of queue "${queue}"`);
-  const { maxPending, concurrency, rate } = options;
+  const where = `The limits of queue "${queue}"`;
+  const { maxPending, concurrency, rate } = ownOptions(options ?? null, ['maxPending', 'concurrency', 'rate'], where);
   return {
     maxPending: maxPending === undefined ? null : checkCount(maxPending, `queues.${queue}.maxPending`),
     concurrency: concurrency === undefined ? null : checkCount(concurrency, `queues.${queue}.concurrency`),
@@ -47,9 +50,9 @@ function read(queue: string, options: QueueOptions): QueueLimits {
 }
 
 function readRate(rate: NonNullable<QueueOptions['rate']>, what: string): QueueLimits['rate'] {
-  refuseUnknown(rate ?? null, ['max', 'per'], `The fields of ${what}`);
-  const perMs = toMs(rate.per, `${what}.per`, 'INVALID_DURATION', { min: 1 });
-  return { max: checkCount(rate.max, `${what}.max`), perMs };
+  const { max, per } = ownOptions(rate ?? null, ['max', 'per'], `The fields of ${what}`);
+  const perMs = toMs(per, `${what}.per`, 'INVALID_DURATION', { min: 1 });
+  return { max: checkCount(max, `${what}.max`), perMs };
 }
 
 function checkCount(value: unknown, what: string): number {

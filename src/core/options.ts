@@ -5,8 +5,9 @@ import { type Backoff, deduplicationStrategies, type DeduplicationStrategy, type
 import { toStoredText } from './json.js';
 import { checkId, checkKey, checkQueue, checkSubject } from './names.js';
 import { checkBackoff, checkKeep, defaults, type StoredPolicy } from './policy.js';
+import { reading, timeOf } from './reading.js';
 import type { When } from './store.js';
-import { refuseUnknown } from './unknown-option.js';
+import { ownOptions } from './own-options.js';
 import { show } from './duration.js';
 
 /** Options as values. Absent fields were not given. */
@@ -38,11 +39,11 @@ const priorityMax = 1_000;
 
 /** Functions are allowed where a definition is read: a stored job has only values. */
 export function readOptions(
-  options: JobOptions,
+  given: JobOptions,
   where: string,
   functions: 'refused' | 'allowed' = 'refused',
 ): OptionValues {
-  refuseUnknown(options, jobOptionNames, where);
+  const options = ownOptions(given, jobOptionNames, where);
   const values: OptionValues = {};
   if (options.queue !== undefined) values.queue = checkQueue(options.queue);
   if (options.priority !== undefined) values.priority = checkPriority(options.priority);
@@ -75,9 +76,9 @@ export function readWhen({ delay, runAt }: Pick<JobOptions, 'delay' | 'runAt'>):
     throw new LastoutError('INVALID_DELAY', 'delay and runAt are both given; give one of them.');
   if (delay !== undefined) return { inMs: toMs(delay, 'delay', 'INVALID_DELAY') };
   if (runAt === undefined) return undefined;
-  if (!(runAt instanceof Date) || Number.isNaN(runAt.getTime()))
-    throw new LastoutError('INVALID_DATE', `runAt is ${show(runAt)}; give a valid Date.`);
-  return { at: runAt.getTime() };
+  const at = timeOf(runAt);
+  if (Number.isNaN(at)) throw new LastoutError('INVALID_DATE', `runAt is ${show(runAt)}; give a valid Date.`);
+  return { at };
 }
 
 export function checkPriority(priority: unknown): number {
@@ -124,7 +125,8 @@ function checkStrategy(strategy: unknown): DeduplicationStrategy {
 }
 
 function checkMetadata(metadata: unknown): string {
-  if (metadata === null || typeof metadata !== 'object' || Array.isArray(metadata))
+  const isList = reading('metadata', 'UNSERIALIZABLE', () => Array.isArray(metadata));
+  if (metadata === null || typeof metadata !== 'object' || isList)
     throw new LastoutError('UNSERIALIZABLE', `metadata is ${show(metadata)}; give an object.`);
   return toStoredText(metadata, 'metadata');
 }

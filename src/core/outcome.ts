@@ -1,6 +1,7 @@
 /** What a handler may return instead of a value. */
 import { type Duration, toMs } from './duration.js';
 import type { JobError } from './job.js';
+import { isOf } from './reading.js';
 
 export type Outcome = { readonly outcome: 'snooze' | 'fail' | 'cancel' };
 
@@ -27,15 +28,6 @@ export class Verdict implements Outcome {
   ) {}
 }
 
-/** A Proxy may refuse even to be asked. */
 export function isVerdict(value: unknown): value is Verdict {
   return isOf(value, Verdict);
-}
-
-export function isOf<T>(value: unknown, type: abstract new (...args: never[]) => T): value is T {
-  try {
-    return value instanceof type;
-  } catch {
-    return false;
-  }
 }

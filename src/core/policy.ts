@@ -1,7 +1,7 @@
 /** Every default, and the rules about waiting and keeping that need no store. */
-import { type Duration, toMs } from './duration.js';
+import { type Duration, show, toMs } from './duration.js';
 import { LastoutError } from './errors.js';
-import { refuseUnknown } from './unknown-option.js';
+import { ownOptions } from './own-options.js';
 import { type Backoff, finishedStates, type FinishedState, type JobError, type Keep, type KeepRule } from './job.js';
 
 export const defaults = {
@@ -53,16 +53,16 @@ export interface CleanupPolicy {
 const backoffTypes = ['fixed', 'linear', 'exponential', 'quadratic'] as const;
 
 export function checkBackoff(backoff: Exclude<Backoff, (...args: never[]) => unknown>): StoredBackoff {
-  refuseUnknown(backoff, ['type', 'base', 'max', 'jitter'], 'The fields of backoff');
-  const { type, base, max, jitter } = backoff;
-  if (!backoffTypes.includes(type)) {
+  const own = ownOptions(backoff, ['type', 'base', 'max', 'jitter'], 'The fields of backoff');
+  const { type, base, max, jitter } = own;
+  if (type === undefined || !backoffTypes.includes(type)) {
     throw new LastoutError(
       'INVALID_DURATION',
-      `backoff.type is ${JSON.stringify(type)}; it is one of ${backoffTypes.join(', ')}, or backoff is a function.`,
+      `backoff.type is ${show(type)}; it is one of ${backoffTypes.join(', ')}, or backoff is a function.`,
     );
   }
   if (jitter !== undefined && !(typeof jitter === 'number' && jitter >= 0 && jitter <= 1)) {
-    throw new LastoutError('INVALID_DURATION', `backoff.jitter is ${String(jitter)}; it is a share between 0 and 1.`);
+    throw new LastoutError('INVALID_DURATION', `backoff.jitter is ${show(jitter)}; it is a share between 0 and 1.`);
   }
   return {
     type,
@@ -120,13 +120,14 @@ export function functionBackoffMs(
 }
 
 export function checkKeep(keep: Keep): StoredPolicy['keep'] {
-  if (typeof keep === 'object' && keep !== null)
-    refuseUnknown(keep, [...finishedStates, 'age', 'count'], 'The fields of keep');
-  const perState =
-    typeof keep === 'object' && keep !== null && finishedStates.some((state) => Object.hasOwn(keep, state));
+  const own =
+    typeof keep === 'object' && keep !== null
+      ? ownOptions(keep, [...finishedStates, 'age', 'count'], 'The fields of keep')
+      : keep;
+  const perState = typeof own === 'object' && own !== null && finishedStates.some((state) => Object.hasOwn(own, state));
   const rules: { readonly [S in FinishedState]?: KeepRule } = perState
-    ? (keep as { readonly [S in FinishedState]?: KeepRule })
-    : Object.fromEntries(finishedStates.map((state) => [state, keep as KeepRule]));
+    ? (own as { readonly [S in FinishedState]?: KeepRule })
+    : Object.fromEntries(finishedStates.map((state) => [state, own as KeepRule]));
   const stored: { [S in FinishedState]?: StoredKeep } = {};
   for (const state of finishedStates)
     if (rules[state] !== undefined) stored[state] = checkKeepRule(rules[state], state);
@@ -135,13 +136,15 @@ export function checkKeep(keep: Keep): StoredPolicy['keep'] {
 
 function checkKeepRule(rule: KeepRule, state: FinishedState): StoredKeep {
   const what = `keep.${state}`;
-  if (typeof rule === 'object' && rule !== null) refuseUnknown(rule, ['age', 'count'], `The fields of ${what}`);
-  const { age, count } = typeof rule === 'object' && rule !== null ? rule : { age: rule, count: undefined };
+  const { age, count } =
+    typeof rule === 'object' && rule !== null
+      ? ownOptions(rule, ['age', 'count'], `The fields of ${what}`)
+      : { age: rule, count: undefined };
   if (age === undefined && count === undefined) {
     throw new LastoutError('INVALID_RETENTION', `${what} is empty; give a duration, 'forever', or { age, count }.`);
   }
   if (count !== undefined && !(Number.isSafeInteger(count) && count >= 0)) {
-    throw new LastoutError('INVALID_RETENTION', `${what}.count is ${String(count)}; give a whole number from 0.`);
+    throw new LastoutError('INVALID_RETENTION', `${what}.count is ${show(count)}; give a whole number from 0.`);
   }
   const ageMs = age === undefined ? {} : { ageMs: age === 'forever' ? null : toMs(age, what, 'INVALID_RETENTION') };
   return { ...ageMs, ...(count !== undefined && { count }) };

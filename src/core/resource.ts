@@ -3,7 +3,8 @@ import { type Duration, show } from './duration.js';
 import { LastoutError } from './errors.js';
 import type { JobError, Page } from './job.js';
 import type { Json } from './json.js';
-import { refuseUnknown } from './unknown-option.js';
+import { ownOptions } from './own-options.js';
+import { reading } from './reading.js';
 
 /** How things of one kind begin and end. */
 export interface ResourceSteps<S> {
@@ -76,16 +77,20 @@ export function defineResource<S>(kind: string, steps: ResourceSteps<S>): Resour
       'INVALID_NAME',
       `The kind of a resource is ${show(kind)}; it must match ${kindPattern.source}.`,
     );
-  refuseUnknown(steps ?? null, stepNames, `The steps of resource "${kind}"`);
-  for (const name of stepNames)
-    if (typeof steps[name] !== 'function')
-      throw new LastoutError(
-        'UNKNOWN_OPTION',
-        `${name} of resource "${kind}" is ${show(steps[name])}; give a function.`,
-      );
+  const where = `The steps of resource "${kind}"`;
+  ownOptions(steps ?? null, stepNames, where);
+  // Steps may be methods of a class.
+  const { create, destroy, list } = reading(where, 'UNKNOWN_OPTION', () => ({ ...methodsOf(steps, kind) }));
   const resource: Resource<S> = Object.freeze({ kind });
-  known.set(resource, steps);
+  known.set(resource, { create: create.bind(steps), destroy: destroy.bind(steps), list: list.bind(steps) });
   return resource;
+}
+
+function methodsOf<S>({ create, destroy, list }: ResourceSteps<S>, kind: string): ResourceSteps<S> {
+  for (const [name, step] of Object.entries({ create, destroy, list }))
+    if (typeof step !== 'function')
+      throw new LastoutError('UNKNOWN_OPTION', `${name} of resource "${kind}" is ${show(step)}; give a function.`);
+  return { create, destroy, list };
 }
 
 export function stepsOf(resource: unknown): ResourceSteps<unknown> {

@@ -1,8 +1,9 @@
 /** Bounded slots with a bounded waiting line: the backpressure helper. */
-import { type Duration, toMs } from './duration.js';
+import { type Duration, show, toMs } from './duration.js';
 import { BackpressureError, LastoutError } from './errors.js';
+import { checkSignal } from './reading.js';
 import type { System } from './system.js';
-import { refuseUnknown } from './unknown-option.js';
+import { ownOptions } from './own-options.js';
 
 export interface Slots extends Disposable {
   readonly running: number;
@@ -24,10 +25,10 @@ interface Waiter {
 }
 
 export function slotsOn(system: System, options: SlotOptions): Slots {
-  refuseUnknown(options, ['maxConcurrent', 'maxWaiting', 'timeout'], 'The options of createSlots');
-  const maxConcurrent = checkCount(options.maxConcurrent, 'maxConcurrent', 1);
-  const maxWaiting = checkCount(options.maxWaiting, 'maxWaiting', 0);
-  const timeoutMs = options.timeout === undefined ? null : toMs(options.timeout, 'timeout');
+  const own = ownOptions(options, ['maxConcurrent', 'maxWaiting', 'timeout'], 'The options of createSlots');
+  const maxConcurrent = checkCount(own.maxConcurrent, 'maxConcurrent', 1);
+  const maxWaiting = checkCount(own.maxWaiting, 'maxWaiting', 0);
+  const timeoutMs = own.timeout === undefined ? null : toMs(own.timeout, 'timeout');
   const line: Waiter[] = [];
   let running = 0;
   let closed = false;
@@ -77,6 +78,7 @@ export function slotsOn(system: System, options: SlotOptions): Slots {
       return line.length;
     },
     async acquire(signal) {
+      checkSignal(signal, 'acquire');
       if (closed) throw destroyed();
       signal?.throwIfAborted();
       if (running < maxConcurrent && line.length === 0) return grantOne();
@@ -96,6 +98,6 @@ function destroyed(): LastoutError {
 
 function checkCount(value: unknown, name: string, min: number): number {
   if (!Number.isInteger(value) || (value as number) < min)
-    throw new LastoutError('INVALID_LIMIT', `${name} is ${String(value)}; give a whole number from ${min}.`);
+    throw new LastoutError('INVALID_LIMIT', `${name} is ${show(value)}; give a whole number from ${min}.`);
   return value as number;
 }

@@ -30,7 +30,8 @@ export type * from './logs.js';
 export type * from './move.js';
 export type { StoredJob } from './stored-job.js';
 
-export type Engine = 'memory' | 'sqlite' | 'postgres' | 'redis';
+/** A store of somebody else has a name of its own. */
+export type Engine = 'memory' | 'sqlite' | 'postgres' | 'redis' | (string & {});
 export type Durability = 'process' | 'fsync' | 'everysec' | 'os';
 
 /** When a job is due: after a delay by the store's clock, or at an instant. */
@@ -287,7 +288,7 @@ export interface QueueTally {
 
 export interface Tally {
   readonly queues: readonly QueueTally[];
-  /** Every queue is paused, also one that has no jobs yet. */
+  /** Every queue is paused, also one that has no jobs yet; false where one was resumed by its name. */
   readonly paused: boolean;
   /** Finished jobs that are past retention by more than one cleanup interval. */
   readonly overdue: number;
@@ -323,7 +324,10 @@ export interface Store {
   settle(request: SettleRequest): Promise<Settled>;
   sweep(request: SweepRequest): Promise<Swept>;
   move(request: MoveRequest): Promise<Moved>;
-  /** Null: every queue but the library's own; resuming every queue also lifts single pauses. */
+  /**
+   * Null: every queue but the library's own; resuming every queue also lifts single pauses. A queue that is resumed while every
+   * queue is paused runs by itself, until it or every queue is paused again.
+   */
   pause(queue: string | null, paused: boolean): Promise<void>;
   /**
    * A fence on a subject: an insert of its jobs is refused (SUBJECT_ENDED), a claim and the sweep cancel what is pending. A second
@@ -348,9 +352,17 @@ export interface Store {
    * connection listens, on which a process that only enqueues would hear nothing but its own echo.
    */
   subscribe(listener: (hint: Hint) => void, from?: 'here'): () => void;
-  /** Warnings that only the store can know; throws when it cannot be reached. */
-  check(): Promise<readonly { readonly code: string; readonly message: string }[]>;
+  /** Throws when the store cannot be reached. */
+  check(): Promise<readonly StoreWarning[]>;
   close(): Promise<void>;
+}
+
+/** What only the store can know. */
+export interface StoreWarning {
+  readonly code: string;
+  readonly message: string;
+  /** Nothing can be written. */
+  readonly blocks?: true;
 }
 
 export interface StoreContext {

@@ -13,7 +13,14 @@ export interface System {
   timer(ms: number, callback: () => void, hold?: 'hold'): () => void;
   /** Calls back at the end of this turn of the event loop; keeps the process alive until then. */
   soon(callback: () => void): void;
-  /** Somebody awaits this work: the process lives until it is over, whatever the library's own timers and sockets do. */
+  /**
+   * Calls back at once, or, once this turn of the event loop has lasted for some milliseconds, in one of the next turns, in
+   * the order of the calls: a chain of awaits that never leaves this process would keep timers and I/O waiting for ever.
+   */
+  inTurn(callback: () => void): void;
+  /** The process lives until the returned function is called, whatever the library's own timers and sockets do. */
+  stayAlive(): () => void;
+  /** Somebody awaits this work: the process lives until it is over. */
   hold<T>(work: Promise<T>): Promise<T>;
   /** Says that an answer from outside this process is on its way: a clock that tests move waits for it. */
   awaiting<T>(answer: Promise<T>): Promise<T>;
@@ -21,8 +28,8 @@ export interface System {
   random(): number;
   /** A new job id: 20 characters, ordered by time. */
   id(): string;
-  /** Eight characters that nobody can guess: a short link. */
-  token(): string;
+  /** So many letters and digits by chance, 5.95 bits each: a short link. */
+  token(length: number): string;
 }
 
 /** Resolves after `ms`, or at once when the signal aborts. */

@@ -7,7 +7,7 @@ import { checkId, checkSubject, systemQueue } from '../core/names.js';
 import { byIds, everyPage } from '../core/pages.js';
 import { type Lease, type Leases, leaseStates } from '../core/resource.js';
 import { type JobFilter, noFilter, type StoredJob, type Tally } from '../core/store.js';
-import { refuseUnknown } from '../core/unknown-option.js';
+import { ownOptions } from '../core/own-options.js';
 import { handleOf } from './handle.js';
 import { type LeaseParts, makeDue, moveOne, twice } from './parts.js';
 
@@ -31,8 +31,8 @@ export interface LeaseBook extends Leases {
 export function bookOf(parts: LeaseParts): LeaseBook {
   const { store, system } = parts;
 
-  async function find(filter: Parameters<Leases['find']>[0] = {}): Promise<Page<Lease>> {
-    refuseUnknown(filter, ['state', 'subject', 'cursor', 'limit'], 'The filter of leases.find');
+  async function find(given: Parameters<Leases['find']>[0] = {}): Promise<Page<Lease>> {
+    const filter = ownOptions(given, ['state', 'subject', 'cursor', 'limit'], 'The filter of leases.find');
     const { state, cursor = null } = filter;
     const limit = checkLimit(filter.limit);
     if (state !== undefined && !leaseStates.includes(state))

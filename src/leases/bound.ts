@@ -5,7 +5,7 @@ import type { Asker, BoundLeases } from '../core/owned.js';
 import { type Lease, type Resource, type ResourceSteps, stepsOf } from '../core/resource.js';
 import { noFilter } from '../core/store.js';
 import { describeThrown } from '../core/thrown.js';
-import { refuseUnknown } from '../core/unknown-option.js';
+import { ownOptions } from '../core/own-options.js';
 import { checkLeaseTtl, handleOf, lostLease, renew } from './handle.js';
 import { type LeaseParts, makeDue, moveOne, twice } from './parts.js';
 import { take } from './taking.js';
@@ -45,9 +45,9 @@ export function boundLeases(parts: LeaseParts, asker: Asker, know: (resource: Re
   }
 
   async function takeOne<S>(resource: Resource<S>, spec: S, options: { ttl?: Duration } = {}): Promise<Lease> {
-    refuseUnknown(options, ['ttl'], 'The options of lease');
+    const { ttl } = ownOptions(options, ['ttl'], 'The options of lease');
     const steps: ResourceSteps<unknown> = stepsOf(resource);
-    const ttlMs = options.ttl === undefined ? Number.POSITIVE_INFINITY : checkLeaseTtl(options.ttl);
+    const ttlMs = ttl === undefined ? Number.POSITIVE_INFINITY : checkLeaseTtl(ttl);
     if (bound.size + taking >= leasesMax)
       throw new LastoutError('INVALID_LIMIT', `This attempt holds ${leasesMax} leases already.`);
     know(resource);

@@ -9,7 +9,7 @@ import { storeRecurring } from '../core/recurring.js';
 import { type Lease, type Resource, type ResourceSteps, stepsOf } from '../core/resource.js';
 import type { StoredJob } from '../core/store.js';
 import { pause } from '../core/system.js';
-import { refuseUnknown } from '../core/unknown-option.js';
+import { ownOptions } from '../core/own-options.js';
 import { bookOf, type LeaseBook } from './book.js';
 import { boundLeases } from './bound.js';
 import { endingType, endSoon } from './ending.js';
@@ -71,8 +71,7 @@ export function leasingOn(parts: LeaseParts, begin: (types: readonly TypeDetails
     options: { ttl: Duration; subject?: string },
   ): Promise<Lease> {
     const steps = stepsOf(resource);
-    refuseUnknown(options, ['ttl', 'subject'], 'The options of lease');
-    const { ttl, subject: about } = (options as Partial<typeof options> | undefined) ?? {};
+    const { ttl, subject: about } = ownOptions(options, ['ttl', 'subject'], 'The options of lease');
     const ttlMs = checkLeaseTtl(ttl);
     const subject = about === undefined ? null : checkSubject(about);
     know(resource);

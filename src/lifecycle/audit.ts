@@ -1,16 +1,23 @@
 /** The books: for each kind of thing, what was created has been released, or lives, or needs attention. */
-import { finishedStates } from '../core/job.js';
+import { finishedStates, type State, states } from '../core/job.js';
 import { isLease, isLeaseType, isLeftBehind } from '../core/lease-record.js';
 import { systemQueue } from '../core/names.js';
 import { isGoing, isHeld } from '../core/owned.js';
 import { everyPage } from '../core/pages.js';
 import type { CleanupPolicy } from '../core/policy.js';
-import { type AuditPage, noFilter, type Store, type StoredJob } from '../core/store.js';
+import { type AuditPage, noFilter, type Store, type StoredJob, type Tally } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { ownersOf } from './freeing.js';
 
 export interface Audit {
   readonly clean: boolean;
+  /** Where a count that is kept differs from the rows that are there. */
+  readonly counts: readonly {
+    readonly queue: string;
+    readonly state: State;
+    readonly counted: number;
+    readonly found: number;
+  }[];
   readonly kinds: {
     readonly [kind: string]: {
       readonly created: number;
@@ -33,6 +40,7 @@ const thingsLimit = 500;
 
 export async function auditOn(store: Store, system: System, cleanup: CleanupPolicy): Promise<Audit> {
   const kinds = new Map<string, Sums>();
+  const found = new Map<string, number>();
   for (let cursor: string | null = null; ; ) {
     const page: AuditPage = await store.read({ log: 'audit', cursor, limit: pageLimit });
     for (const [kind, part] of Object.entries(page.kinds)) {
@@ -43,6 +51,8 @@ export async function auditOn(store: Store, system: System, cleanup: CleanupPoli
       sums.live += part.live;
       sums.attention.push(...part.attention);
     }
+    for (const { queue, state, n } of page.found)
+      found.set(`${queue} ${state}`, (found.get(`${queue} ${state}`) ?? 0) + n);
     if (page.next === null) break;
     cursor = page.next;
     await new Promise<void>((resolve) => system.soon(resolve));
@@ -54,8 +64,20 @@ export async function auditOn(store: Store, system: System, cleanup: CleanupPoli
     sums.live -= 1;
     sums.attention.push(id);
   }
-  const clean = [...kinds.values()].every(isEven);
-  return { clean, kinds: Object.fromEntries(gathered(kinds)) };
+  const counts = differences(await store.tally(cleanup), found);
+  const clean = counts.length === 0 && [...kinds.values()].every(isEven);
+  return { clean, counts, kinds: Object.fromEntries(gathered(kinds)) };
+}
+
+/** The numbers of the tally are kept by the steps that change them; these were counted anew. */
+function differences({ queues }: Tally, found: ReadonlyMap<string, number>): Audit['counts'] {
+  const counted = new Map(queues.flatMap((tally) => states.map((state) => [`${tally.queue} ${state}`, tally[state]])));
+  const names = new Set([...counted.keys(), ...found.keys()]);
+  return [...names].sort().flatMap((name) => {
+    const [queue, state] = name.split(' ') as [string, State];
+    const both = { counted: counted.get(name) ?? 0, found: found.get(name) ?? 0 };
+    return both.counted === both.found ? [] : [{ queue, state, ...both }];
+  });
 }
 
 /** The record of a lease stays for a while after it has ended. */

@@ -9,7 +9,8 @@ import { checkName } from '../core/names.js';
 import { type AskSubject, idIn, kindOf, type Presence, type SubjectRule } from '../core/subject.js';
 import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
-import { refuseUnknown } from '../core/unknown-option.js';
+import { ownOptions } from '../core/own-options.js';
+import { reading } from '../core/reading.js';
 
 /** Ids in one call of a check. */
 export const idsMax = 100;
@@ -144,18 +145,18 @@ const confirmMax = 100;
 function readRule(kind: string, rule: SubjectRule): Rule {
   checkName(kind, 'The kind of a subject');
   const where = `The rule of subjects "${kind}"`;
-  refuseUnknown(rule ?? null, ['check', 'every', 'confirm', 'brake'], where);
-  const { check, confirm = 2, brake = { share: 0.3, atLeast: 20 } } = rule;
+  const own = ownOptions(rule ?? null, ['check', 'every', 'confirm', 'brake'], where);
+  const { every, confirm = 2, brake = { share: 0.3, atLeast: 20 } } = own;
+  const check = reading(where, 'INVALID_INPUT', () => rule.check); // may be a method of a class
   if (typeof check !== 'function')
     throw new LastoutError('INVALID_INPUT', `${where}: check is ${show(check)}; give a function of ids.`);
-  const everyMs = toMs(rule.every, `${where}: every`, 'INVALID_DURATION', { min: everyMinMs });
+  const everyMs = toMs(every, `${where}: every`, 'INVALID_DURATION', { min: everyMinMs });
   if (!Number.isInteger(confirm) || confirm < 1 || confirm > confirmMax)
     throw new LastoutError(
       'INVALID_LIMIT',
       `${where}: confirm is ${show(confirm)}; give a whole number from 1 to ${confirmMax}.`,
     );
-  refuseUnknown(brake ?? null, ['share', 'atLeast'], `${where}: brake`);
-  const { share, atLeast } = brake;
+  const { share, atLeast = 0 } = ownOptions(brake ?? null, ['share', 'atLeast'], `${where}: brake`);
   if (typeof share !== 'number' || !(share >= 0 && share <= 1) || !Number.isInteger(atLeast) || atLeast < 1)
     throw new LastoutError(
       'INVALID_LIMIT',

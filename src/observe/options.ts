@@ -1,7 +1,8 @@
 /** The options `metrics`, `tracing` and `alerts` of `open`, checked before anything is opened. */
 import { type Duration, show, toMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
-import { refuseUnknown } from '../core/unknown-option.js';
+import { type Own, ownOptions } from '../core/own-options.js';
+import { listOf, reading } from '../core/reading.js';
 import type { Alert, AlertSettings } from './alerts.js';
 import type { Webhook } from './notifiers.js';
 import { type Rule, type RuleName, ruleNames, rules, type Threshold } from './rules.js';
@@ -71,24 +72,25 @@ export function readObserveOptions({ metrics, tracing, alerts }: ObserveOptions)
 function readTracing(tracing: ObserveOptions['tracing']): TracingOptions | null {
   if (tracing === undefined || tracing === false) return null;
   if (tracing === true) return {};
-  refuseUnknown(tracing, ['tracerProvider'], 'The options of tracing');
-  const { tracerProvider } = tracing;
-  if (tracerProvider !== undefined && typeof tracerProvider?.getTracer !== 'function')
+  const { tracerProvider } = ownOptions(tracing, ['tracerProvider'], 'The options of tracing');
+  if (tracerProvider === undefined) return {};
+  const getTracer = reading('tracing.tracerProvider', 'UNKNOWN_OPTION', () => tracerProvider?.getTracer);
+  if (typeof getTracer !== 'function')
     throw new LastoutError(
       'UNKNOWN_OPTION',
       `tracing.tracerProvider is ${show(tracerProvider)}; give a TracerProvider of OpenTelemetry.`,
     );
-  return tracing;
+  return { tracerProvider };
 }
 
 function readAlerts(alerts: AlertOptions | undefined): ObserveSettings['alerts'] {
-  refuseUnknown(alerts, ['every', 'rules', 'notify'], 'The options of alerts');
-  refuseUnknown(alerts?.rules, ruleNames, 'The rules of alerts');
-  const thresholds = Object.fromEntries(ruleNames.map((name) => [name, readRule(name, alerts?.rules?.[name])]));
+  const { every, rules: asked, notify } = ownOptions(alerts, ['every', 'rules', 'notify'], 'The options of alerts');
+  const own = ownOptions(asked, ruleNames, 'The rules of alerts');
+  const thresholds = Object.fromEntries(ruleNames.map((name) => [name, readRule(name, own[name])]));
   return {
-    everyMs: alerts ? readEvery(alerts.every) : null,
+    everyMs: alerts ? readEvery(every) : null,
     thresholds: thresholds as AlertSettings['thresholds'],
-    notify: alerts ? readNotify(alerts.notify) : [],
+    notify: alerts ? readNotify(notify) : [],
   };
 }
 
@@ -96,13 +98,13 @@ function readEvery(every: Duration = everyMs): number {
   return toMs(every, 'alerts.every', 'INVALID_DURATION', { min: everyMinMs });
 }
 
-function readRule(name: RuleName, asked: RuleOptions | false | undefined): Threshold | null {
-  if (asked === false) return null;
+function readRule(name: RuleName, given: RuleOptions | false | undefined): Threshold | null {
+  if (given === false) return null;
   const rule: Rule = rules[name];
-  refuseUnknown(asked, ['above', 'clear', 'pending'], `The options of the rule ${name}`);
-  const above = readValue(asked?.above ?? rule.above, `above of the rule ${name}`, rule);
-  const clear = readValue(asked?.clear ?? Math.min(rule.clear, above), `clear of the rule ${name}`, rule);
-  const pendingMs = asked?.pending === undefined ? rule.pendingMs : toMs(asked.pending, `pending of the rule ${name}`);
+  const asked = ownOptions(given, ['above', 'clear', 'pending'], `The options of the rule ${name}`);
+  const above = readValue(asked.above ?? rule.above, `above of the rule ${name}`, rule);
+  const clear = readValue(asked.clear ?? Math.min(rule.clear, above), `clear of the rule ${name}`, rule);
+  const pendingMs = asked.pending === undefined ? rule.pendingMs : toMs(asked.pending, `pending of the rule ${name}`);
   if (clear <= above) return { above, clear, pendingMs };
   throw new LastoutError(
     'INVALID_LIMIT',
@@ -117,30 +119,32 @@ function readValue(value: unknown, what: string, { unit }: Rule): number {
 
 function readNotify(notify: readonly Notify[] | undefined): readonly ReadNotify[] {
   if (notify === undefined) return ['log'];
-  if (!Array.isArray(notify) || notify.length > notifyMax)
+  const listed = listOf(notify, notifyMax, 'alerts.notify', 'UNKNOWN_OPTION') as readonly Notify[] | null;
+  if (!listed)
     throw new LastoutError('UNKNOWN_OPTION', `alerts.notify is ${show(notify)}; give a list of at most ${notifyMax}.`);
-  return (notify as readonly Notify[]).map((one) => {
+  return listed.map((one) => {
     if (one === 'log' || typeof one === 'function') return one;
     if (one === null || typeof one !== 'object')
       throw new LastoutError(
         'UNKNOWN_OPTION',
         `A notifier of alerts is ${typeof one === 'string' ? "a text that is not 'log'" : show(one)}; give 'log', a function or { webhook: 'https://…' }.`,
       );
-    refuseUnknown(one, ['webhook', 'headers', 'timeout'], 'A notifier of alerts');
-    return readWebhook(one);
+    return readWebhook(ownOptions(one, ['webhook', 'headers', 'timeout'], 'A notifier of alerts'));
   });
 }
 
 /** The address is not repeated in a refusal: it is often a secret. */
-function readWebhook({ webhook, headers = {}, timeout = webhookMs }: WebhookOptions): Webhook {
+function readWebhook({ webhook, headers = {}, timeout = webhookMs }: Own<WebhookOptions>): Webhook {
   const url = typeof webhook === 'string' && URL.canParse(webhook) ? new URL(webhook) : null;
   if (!url || (url.protocol !== 'https:' && url.protocol !== 'http:') || url.username !== '' || url.password !== '')
     throw new LastoutError(
       'INVALID_URL',
       'webhook of a notifier is no http or https address; give one, without a user and a password in it (use headers).',
     );
+  let own: { [name: string]: string };
   try {
-    new Headers(headers);
+    own = { ...headers };
+    new Headers(own);
   } catch {
     throw new LastoutError(
       'UNKNOWN_OPTION',
@@ -149,5 +153,5 @@ function readWebhook({ webhook, headers = {}, timeout = webhookMs }: WebhookOpti
   }
   const between = { min: 1, max: webhookMaxMs };
   const timeoutMs = toMs(timeout, 'timeout of a notifier', 'INVALID_DURATION', between);
-  return { url: url.href, headers: { ...headers }, timeoutMs };
+  return { url: url.href, headers: own, timeoutMs };
 }

@@ -5,7 +5,8 @@
 import type * as OpenTelemetry from '@opentelemetry/api';
 import type { Attributes, Context, Link, Span, SpanContext, Tracer, TracerProvider } from '@opentelemetry/api';
 import { LastoutError } from '../core/errors.js';
-import { isOf, isVerdict } from '../core/outcome.js';
+import { isVerdict } from '../core/outcome.js';
+import { isOf } from '../core/reading.js';
 import type { NewJob, StoredJob } from '../core/store.js';
 import { describeThrown } from '../core/thrown.js';
 import type { Tracing } from '../core/tracing.js';

@@ -21,8 +21,9 @@ import type { CleanupPolicy } from '../core/policy.js';
 import { type JobFilter, type Move, type Moved, type MoveOutcome, noFilter, type Store } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { storable } from '../core/thrown.js';
-import { refuseUnknown } from '../core/unknown-option.js';
-import { type Filter, isThing, mayBeThings, readFilter, readWhich, type Which } from './filter.js';
+import { ownOptions } from '../core/own-options.js';
+import { timeOf } from '../core/reading.js';
+import { type Filter, isThing, mayBeThings, ownFilter, readFilter, readWhich, type Which } from './filter.js';
 import { type Removed, removeWithAllTheyOwn } from './remove.js';
 
 export interface Act {
@@ -54,14 +55,13 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
     which: Which,
     verb: string,
     acting: readonly State[],
-    options: Act | undefined,
+    options: Act,
     move: Move,
   ): Promise<Acted<O>> {
-    checkOptions(options, verb);
     const asked = readWhich(which, verb);
     const filter: JobFilter = asked.ids === null && asked.states === null ? { ...asked, states: acting } : asked;
-    const dryRun = options?.dryRun ?? false;
-    const cursor = checkCursor(options?.cursor);
+    const dryRun = options.dryRun ?? false;
+    const cursor = checkCursor(options.cursor);
     const { items, next } =
       (notForThings.has(move.kind) && mayBeThings(filter) && (await moveJobs(filter, move, dryRun, cursor))) ||
       (await store.move({ filter, move, dryRun, cursor, limit: itemsMax }));
@@ -110,25 +110,26 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
   }
 
   return {
-    cancel(which: Which, options?: Act): Promise<Acted<'cancelled' | 'requested' | `already:${FinishedState}`>> {
-      checkOptions(options, 'cancel');
-      const reason = storable(options?.reason ?? 'Cancelled', reasonBytesMax);
+    cancel(which: Which, given?: Act): Promise<Acted<'cancelled' | 'requested' | `already:${FinishedState}`>> {
+      const options = readAct(given, 'cancel');
+      const reason = storable(options.reason ?? 'Cancelled', reasonBytesMax);
       return act(which, 'cancel', ['pending', 'processing'], options, {
         kind: 'cancel',
         reason,
-        force: options?.force ?? false,
+        force: options.force ?? false,
       });
     },
-    async retry(which: Which, options?: Act): Promise<Retried> {
+    async retry(which: Which, given?: Act): Promise<Retried> {
+      const options = readAct(given, 'retry');
       const newIds = Array.from({ length: typeof which === 'string' ? 1 : itemsMax }, () => system.id());
       return retrySurely(newIds, (dryRun) =>
         act(which, 'retry', finishedStates, dryRun ? { ...options, dryRun } : options, { kind: 'retry', newIds }),
       );
     },
-    async remove(which: Which, options?: Act): Promise<Removed> {
-      checkOptions(options, 'remove');
-      const reason = options?.reason ? { reason: storable(options.reason, reasonBytesMax) } : {};
-      const move = { kind: 'remove', force: options?.force ?? false, ...reason } as const;
+    async remove(which: Which, given?: Act): Promise<Removed> {
+      const options = readAct(given, 'remove');
+      const reason = options.reason ? { reason: storable(options.reason, reasonBytesMax) } : {};
+      const move = { kind: 'remove', force: options.force ?? false, ...reason } as const;
       const send = (): Promise<Acted<Removed['items'][number]['outcome'] | 'owing'>> =>
         act(which, 'remove', states, options, move);
       return removeWithAllTheyOwn(store, freeing, { which, options, move }, send);
@@ -145,26 +146,26 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
       which: Which,
       to: Pick<JobOptions, 'delay' | 'runAt' | 'priority'>,
     ): Promise<Acted<'moved' | 'not_pending'>> {
-      refuseUnknown(to, ['delay', 'runAt', 'priority'], 'The new time of reschedule');
-      const when = readWhen(to) ?? null;
-      const priority = to.priority === undefined ? null : checkPriority(to.priority);
+      const own = ownOptions(to, ['delay', 'runAt', 'priority'], 'The new time of reschedule');
+      const when = readWhen(own) ?? null;
+      const priority = own.priority === undefined ? null : checkPriority(own.priority);
       if (when === null && priority === null)
         throw new LastoutError(
           'INVALID_DELAY',
           'reschedule needs a delay, a runAt or a priority; run now is { delay: 0 }.',
         );
-      return act(which, 'reschedule', ['pending'], undefined, { kind: 'reschedule', when, priority });
+      return act(which, 'reschedule', ['pending'], {}, { kind: 'reschedule', when, priority });
     },
     async get(id: string): Promise<Job | null> {
       const [job] = await byIds(store, [checkId(id)]);
       return job ? toJob(job, cleanup) : null;
     },
-    async find(filter: Filter & { limit?: number; cursor?: string } = {}): Promise<Page<Job>> {
-      const asked = readFilter(filter, ['limit', 'cursor']);
+    async find(given: Filter & { limit?: number; cursor?: string } = {}): Promise<Page<Job>> {
+      const { limit, cursor, ...filter } = ownFilter(given, ['limit', 'cursor']);
       const { jobs, next } = await store.find({
-        filter: asked,
-        cursor: checkCursor(filter.cursor),
-        limit: checkLimit(filter.limit),
+        filter: readFilter(filter),
+        cursor: checkCursor(cursor),
+        limit: checkLimit(limit),
       });
       return { items: jobs.map((job) => toJob(job, cleanup)), next };
     },
@@ -196,10 +197,10 @@ async function all<O extends string>(
   }
 }
 
-function checkOptions(options: Act | undefined, verb: string): void {
-  refuseUnknown(options, ['reason', 'force', 'dryRun', 'cursor'], `The options of ${verb}`);
-  const reason: unknown = options?.reason;
-  if (reason === undefined || typeof reason === 'string') return;
+function readAct(given: Act | undefined, verb: string): Act {
+  const options = ownOptions(given, ['reason', 'force', 'dryRun', 'cursor'], `The options of ${verb}`);
+  const reason: unknown = options.reason;
+  if (reason === undefined || typeof reason === 'string') return options;
   throw new LastoutError('INVALID_INPUT', `The reason of ${verb} is ${show(reason)}; give a text, or leave it out.`);
 }
 
@@ -211,13 +212,10 @@ function checkReason(reason: unknown): string {
 /** Null: until it is released. */
 function checkUntil(until: unknown, now: number): number | null {
   if (until === undefined) return null;
-  if (!(until instanceof Date) || Number.isNaN(until.getTime()) || until.getTime() <= now)
-    throw new LastoutError('INVALID_DATE', `until of hold is ${showDate(until)}; give a Date that is still to come.`);
-  return until.getTime();
-}
-
-function showDate(value: unknown): string {
-  return value instanceof Date && !Number.isNaN(value.getTime()) ? value.toISOString() : show(value);
+  const at = timeOf(until);
+  if (at > now) return at;
+  const shown = Number.isNaN(at) ? show(until) : new Date(at).toISOString();
+  throw new LastoutError('INVALID_DATE', `until of hold is ${shown}; give a Date that is still to come.`);
 }
 
 /** Whether it is one that a page gave is for the store to say. */

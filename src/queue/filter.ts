@@ -5,7 +5,8 @@ import { type State, states } from '../core/job.js';
 import { isLease } from '../core/lease-record.js';
 import { checkId, checkKey, checkName, checkSubject, systemQueue } from '../core/names.js';
 import { type JobFilter, noFilter, type StoredJob } from '../core/store.js';
-import { refuseUnknown } from '../core/unknown-option.js';
+import { type Own, ownOptions } from '../core/own-options.js';
+import { listOf, timeOf } from '../core/reading.js';
 
 export interface Filter {
   id?: string | readonly string[];
@@ -25,8 +26,13 @@ export type Which = string | (Filter & { all?: true });
 const filterNames = ['id', 'state', 'type', 'queue', 'subject', 'key', 'source', 'before', 'after'] as const;
 const listMax = 1_000;
 
-export function readFilter(filter: Filter, extra: readonly string[] = []): JobFilter {
-  refuseUnknown(filter, [...filterNames, ...extra], 'The filter');
+/** `extra`: what may stand beside the fields of a filter. */
+export function ownFilter<F extends Filter>(filter: F, extra: readonly string[]): Own<F> {
+  return ownOptions(filter, [...filterNames, ...extra], 'The filter');
+}
+
+/** Of what `ownFilter` gave. */
+export function readFilter(filter: Filter): JobFilter {
   // The library's own jobs are shown, and acted on, where somebody names them.
   const system = filter.id !== undefined || filter.type !== undefined || filter.queue !== undefined;
   return {
@@ -48,27 +54,23 @@ export function readWhich(which: Which, verb: string): JobFilter {
   if (typeof which === 'string') return { ...noFilter, ids: [checkId(which)] };
   if (which === null || typeof which !== 'object')
     throw new LastoutError('FILTER_REQUIRED', `${verb} needs a job id or a filter, not ${show(which)}.`);
-  const filter = readFilter(which, ['all']);
-  const { all } = which;
+  const own = ownFilter(which, ['all']);
+  const { all } = own;
   if (all !== undefined && all !== true)
     throw new LastoutError('INVALID_FILTER', `all is ${show(all)}; write all: true or leave it out.`);
-  if (!all && filterNames.every((name) => which[name] === undefined)) {
+  if (!all && filterNames.every((name) => own[name] === undefined)) {
     throw new LastoutError(
       'FILTER_REQUIRED',
       `${verb} got an empty filter; name what you mean, or say all: true to mean every job.`,
     );
   }
-  return filter;
+  return readFilter(own);
 }
 
-/** A subject is matched whole: no wildcard by accident. */
+/** A subject is matched whole, character by character: "trip:*" is the subject of that name. */
 function checkSubjectFilter(subject: unknown): string {
-  if (typeof subject !== 'string' || subject === '' || subject.includes('*') || subject.includes('%')) {
-    throw new LastoutError(
-      'SUBJECT_REQUIRED',
-      `subject is ${show(subject)}; give one whole subject such as "trip:42" (no wildcards).`,
-    );
-  }
+  if (typeof subject !== 'string' || subject === '')
+    throw new LastoutError('SUBJECT_REQUIRED', `subject is ${show(subject)}; give one subject, such as "trip:42".`);
   return checkSubject(subject);
 }
 
@@ -80,17 +82,15 @@ function checkState(state: unknown): State {
 
 function list<T>(value: unknown, name: string, check: (item: unknown) => T): readonly T[] | null {
   if (value === undefined) return null;
-  const items: readonly unknown[] = Array.isArray(value) ? value : [value];
-  if (items.length > listMax)
-    throw new LastoutError('INVALID_FILTER', `${name} has ${items.length} entries; at most ${listMax} are taken.`);
-  return items.map(check);
+  const items = listOf(value, listMax, name, 'INVALID_FILTER') ?? [value];
+  return items.map((item) => check(item));
 }
 
 function instant(value: unknown, name: string): number | null {
   if (value === undefined) return null;
-  if (!(value instanceof Date) || Number.isNaN(value.getTime()))
-    throw new LastoutError('INVALID_FILTER', `${name} is ${show(value)}; give a valid Date.`);
-  return value.getTime();
+  const at = timeOf(value);
+  if (Number.isNaN(at)) throw new LastoutError('INVALID_FILTER', `${name} is ${show(value)}; give a valid Date.`);
+  return at;
 }
 
 /** Whether the records of artifacts, temporary folders and leases may be among what it matches. */

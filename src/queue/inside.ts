@@ -1,23 +1,16 @@
 /** Enqueueing inside a transaction of the caller: written in the turn of the call, together, and never gathered. */
 import { LastoutError } from '../core/errors.js';
-import type { JobOptions, SqlClient } from '../core/job.js';
+import type { SqlClient } from '../core/job.js';
 import type { Inserted, NewJob, Store } from '../core/store.js';
+import type { ListedJob } from './batch.js';
 
 /** The one transaction that all jobs of a call name; undefined: none of them names one. */
-export function transactionOf(jobs: readonly { options?: JobOptions }[]): SqlClient | undefined {
-  // What is no job, or has no options to speak of, is refused for that.
-  const named = jobs.flatMap((job, index) => (isReadable(job) ? [{ index, tx: job.options?.tx }] : []));
-  const [first] = named;
-  const other = named.find(({ tx }) => tx !== first!.tx);
-  if (!other) return first?.tx;
-  const { index } = other;
-  const message = `Job ${index}: tx is not that of job ${first!.index}; the jobs of one call are written in one transaction, or all without.`;
+export function transactionOf(jobs: readonly ListedJob[]): SqlClient | undefined {
+  const tx = jobs[0]?.options?.tx;
+  const index = jobs.findIndex(({ options }) => options?.tx !== tx);
+  if (index < 0) return tx;
+  const message = `Job ${index}: tx is not that of job 0; the jobs of one call are written in one transaction, or all without.`;
   throw new LastoutError('INVALID_TRANSACTION', message, { index });
-}
-
-function isReadable(job: { options?: JobOptions } | null | undefined): boolean {
-  if (job === null || typeof job !== 'object') return false;
-  return job.options === undefined || (job.options !== null && typeof job.options === 'object');
 }
 
 export async function insertInside(

@@ -8,6 +8,7 @@ import { checkKey, checkSubject, checkType } from '../core/names.js';
 import { type OptionValues, policyText, readDeduplicationKey, readOptions } from '../core/options.js';
 import { defaults } from '../core/policy.js';
 import { printOf } from '../core/print.js';
+import { isOf } from '../core/reading.js';
 import type { NewJob } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
@@ -32,9 +33,10 @@ export function jobMaker(book: TypeBook, system: System, logger: Logger): JobMak
     make(type, input, options, where = 'The options of enqueue') {
       const details = lookUp(book, type);
       const given = options === undefined ? noOptions : readOptions(options, where);
-      const checked = details.schema ? validate(details.schema, input, details.name) : input;
-      if (checked instanceof Promise) return checked.then((value) => build(details, value, given, system, logger));
-      return build(details, checked, given, system, logger);
+      const make = (checked: unknown): NewJob => build(details, checked, given, system, logger);
+      if (!details.schema) return make(input);
+      const checked = validate(details.schema, input, details.name);
+      return isOf<Promise<unknown>>(checked, Promise) ? checked.then(make) : make(checked);
     },
   };
 }
@@ -69,8 +71,17 @@ interface StandardResult {
 }
 
 function validate(schema: StandardSchema<unknown, unknown>, input: unknown, name: string): unknown {
-  const result = schema['~standard'].validate(input) as StandardResult | Promise<StandardResult>;
-  return result instanceof Promise ? result.then((late) => valueOf(late, name)) : valueOf(result, name);
+  const failed = (error: unknown): never => {
+    const { message } = describeThrown(error);
+    throw new LastoutError('INVALID_INPUT', `The schema of "${name}" threw: ${message}`, undefined, error);
+  };
+  let result: StandardResult | Promise<StandardResult>;
+  try {
+    result = schema['~standard'].validate(input) as StandardResult | Promise<StandardResult>;
+  } catch (error) {
+    return failed(error);
+  }
+  return result instanceof Promise ? result.catch(failed).then((late) => valueOf(late, name)) : valueOf(result, name);
 }
 
 function valueOf(result: StandardResult, name: string): unknown {

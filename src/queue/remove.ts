@@ -12,7 +12,7 @@ type Answer = Item['outcome'] | 'owing';
 
 interface Asked {
   readonly which: Which;
-  readonly options: Act | undefined;
+  readonly options: Act;
   readonly move: Move & { readonly kind: 'remove' };
 }
 
@@ -27,7 +27,7 @@ export async function removeWithAllTheyOwn(
   { which, options, move }: Asked,
   send: () => Promise<Acted<Answer>>,
 ): Promise<Removed> {
-  const dryRun = options?.dryRun ?? false;
+  const dryRun = options.dryRun ?? false;
 
   /** Jobs whose answer was that they own something, and that wait no more, are freed of it, and asked for again. */
   async function freed(items: Acted<Answer>['items']): Promise<Item[]> {
@@ -59,7 +59,7 @@ export async function removeWithAllTheyOwn(
 
   const filter = readWhich(which, 'remove');
   if (mayBeThings(filter)) {
-    const { jobs, next } = await store.find({ filter, cursor: options?.cursor ?? null, limit: itemsMax });
+    const { jobs, next } = await store.find({ filter, cursor: options.cursor ?? null, limit: itemsMax });
     const isLive = (job: StoredJob): boolean => isThing(job) && job.state === 'pending';
     if (jobs.some(isLive)) {
       const others = jobs.filter((job) => !isLive(job)).map(({ id }) => id);

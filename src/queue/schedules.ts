@@ -6,6 +6,8 @@ import { isUnknown } from '../core/deadlines.js';
 import { LastoutError } from '../core/errors.js';
 import type { JobOptions, Logger } from '../core/job.js';
 import { checkName, systemQueue } from '../core/names.js';
+import { jobOptionNames } from '../core/options.js';
+import { ownOptions } from '../core/own-options.js';
 import { everyPage, moveEvery } from '../core/pages.js';
 import { defaults } from '../core/policy.js';
 import { type Inserted, type JobFilter, type NewJob, noFilter, type Store, type StoredJob } from '../core/store.js';
@@ -45,6 +47,7 @@ export interface Schedules {
 }
 
 const liveSchedules: JobFilter = { ...noFilter, types: [scheduleType], states: ['pending', 'processing'] };
+const where = 'The options of schedule';
 const pageSize = 200;
 /** Others may change the same schedule at the same time; the last one wins. */
 const triesMax = 20;
@@ -100,9 +103,10 @@ export function schedulesOn(parts: ScheduleParts): Schedules {
   return {
     async schedule(name, type, input, when, options) {
       checkName(name, 'The name of a schedule');
-      refuseOptions(options);
+      const own = ownOptions(options, jobOptionNames, where);
+      refuseOptions(own);
       const { rhythm, missed } = readWhen(when, system.now());
-      const made = await parts.maker.make(type, input, options, 'The options of schedule');
+      const made = await parts.maker.make(type, input, own, where);
       await set({ name, rhythm, missed, job: templateOf(name, made) });
     },
     async unschedule(name) {
@@ -140,10 +144,10 @@ async function insertOne(store: Store, job: NewJob): Promise<Inserted['outcome']
   return acceptedOrThrow(inserted!).outcome;
 }
 
-function refuseOptions(options: JobOptions | undefined): void {
+function refuseOptions(options: JobOptions): void {
   for (const name of ['id', 'runAt', 'tx'] as const) {
-    if (options?.[name] === undefined) continue;
-    const message = `The options of schedule: ${name} is of one job, and a schedule makes many; leave it out.`;
+    if (options[name] === undefined) continue;
+    const message = `${where}: ${name} is of one job, and a schedule makes many; leave it out.`;
     throw new LastoutError('UNKNOWN_OPTION', message, { option: name });
   }
 }

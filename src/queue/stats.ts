@@ -1,4 +1,5 @@
 /** Stats and health as users read them. */
+import { LastoutError } from '../core/errors.js';
 import { systemQueue } from '../core/names.js';
 import type { Durability, Engine, QueueTally, Store, Tally } from '../core/store.js';
 import { describeThrown } from '../core/thrown.js';
@@ -73,10 +74,14 @@ export async function healthOf(
   if (seen.closed) warnings.push({ code: 'CLOSED', message: 'The queue is closed.' });
   else {
     try {
-      warnings.push(...(await store.check()));
+      for (const { code, message, blocks = false } of await store.check()) {
+        if (blocks) ok = false;
+        warnings.push({ code, message });
+      }
     } catch (error) {
       ok = false;
-      warnings.push({ code: 'STORE_UNAVAILABLE', message: describeThrown(error).message });
+      const code = error instanceof LastoutError ? error.code : 'STORE_UNAVAILABLE';
+      warnings.push({ code, message: describeThrown(error).message });
     }
   }
   for (const { id, isFailing, stuck } of seen.workers) {

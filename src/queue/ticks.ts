@@ -2,7 +2,7 @@
 import { Cron } from 'croner';
 import { type Duration, show, toMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
-import { refuseUnknown } from '../core/unknown-option.js';
+import { ownOptions } from '../core/own-options.js';
 import { type Zone, zoneOf } from './wall-clock.js';
 
 export type Missed = 'skip' | 'once' | 'all';
@@ -52,11 +52,14 @@ export function nextTick(rhythm: Rhythm, after: number): number | null {
 }
 
 export function readWhen(when: ScheduleWhen, now: number): { rhythm: Rhythm; missed: Missed } {
-  refuseUnknown(when ?? null, ['cron', 'timeZone', 'every', 'missed'], 'When a schedule ticks');
-  const { missed = 'once' } = when;
+  const given: { cron?: unknown; timeZone?: unknown; every?: unknown; missed?: Missed } = ownOptions(
+    when ?? null,
+    ['cron', 'timeZone', 'every', 'missed'],
+    'When a schedule ticks',
+  );
+  const { missed = 'once' } = given;
   if (!missedWays.includes(missed))
     throw new LastoutError('UNKNOWN_OPTION', `missed is ${show(missed)}; it is one of ${missedWays.join(', ')}.`);
-  const given = when as { cron?: unknown; timeZone?: unknown; every?: unknown };
   if ((given.cron === undefined) === (given.every === undefined))
     throw new LastoutError('INVALID_CRON', 'A schedule needs either a cron expression or every, and not both.');
   if (given.cron !== undefined) return { rhythm: readCron(given.cron, given.timeZone, now), missed };

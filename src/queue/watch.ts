@@ -3,11 +3,12 @@ import { readableMessage } from '../core/coded.js';
 import { type Duration, toMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import { eventNames, type Job, type JobEvent, type Logger } from '../core/job.js';
-import { checkId, systemQueue } from '../core/names.js';
+import { checkId, checkSubject, systemQueue } from '../core/names.js';
 import type { EventRecord, Store } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
-import { refuseUnknown } from '../core/unknown-option.js';
+import { ownOptions } from '../core/own-options.js';
+import { checkSignal } from '../core/reading.js';
 import { awayMaxMs, isAway, outlast, type Outlasting } from './outlast.js';
 
 const pageSize = 500;
@@ -155,8 +156,9 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
     }
   }
 
-  async function waitFor(id: string, options: { timeout?: Duration; signal?: AbortSignal }): Promise<Job> {
-    refuseUnknown(options, ['timeout', 'signal'], 'The options of wait');
+  async function waitFor(id: string, given: { timeout?: Duration; signal?: AbortSignal }): Promise<Job> {
+    const options = ownOptions(given, ['timeout', 'signal'], 'The options of wait');
+    checkSignal(options.signal, 'The options of wait');
     checkId(id);
     const until =
       options.timeout === undefined ? Number.POSITIVE_INFINITY : system.monotonic() + toMs(options.timeout, 'timeout');
@@ -190,14 +192,16 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
   }
 
   return {
-    events(options = {}) {
-      refuseUnknown(options, ['after', 'subject', 'type', 'signal'], 'The options of events');
+    events(given = {}) {
+      const options = ownOptions(given, ['after', 'subject', 'type', 'signal'], 'The options of events');
+      checkSignal(options.signal, 'The options of events');
+      if (options.subject !== undefined) checkSubject(options.subject, 'The subject of events');
       const from = start(options.after);
       from.catch(() => undefined); // reported by the first read
       return { [Symbol.asyncIterator]: () => heldWhileAsked(system, followFrom(from, options)) };
     },
     on(name, listener) {
-      refuseUnknown({ [name]: true }, eventNames, 'The names of events');
+      ownOptions({ [name]: true }, eventNames, 'The names of events');
       if (typeof listener !== 'function') throw new LastoutError('UNKNOWN_OPTION', `on('${name}') got no listener.`);
       const set = listeners.get(name) ?? new Set();
       listeners.set(name, set.add(listener));

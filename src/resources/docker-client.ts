@@ -1,5 +1,4 @@
 /** The client of a Docker Engine: dockerode 4 or 5, loaded when it is first needed, or what the caller gives. */
-import { show } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 
 /** What is used of a container of dockerode. */
@@ -67,12 +66,13 @@ function addressOf(host: string): object {
   const none = { socketPath: undefined, host: undefined, port: undefined, protocol: 'http' };
   if (/^unix:\/\/\/./.test(host)) return { ...none, socketPath: host.slice('unix://'.length) };
   if (URL.canParse(host)) {
-    const { protocol, hostname, port } = new URL(host);
-    if (hostname !== '' && ['tcp:', 'http:'].includes(protocol))
+    const { protocol, hostname, port, username, password } = new URL(host);
+    if (hostname !== '' && username === '' && password === '' && ['tcp:', 'http:'].includes(protocol))
       return { ...none, host: hostname, port: Number(port || 2375) };
   }
+  // Not repeated: there may be a password in it.
   throw new LastoutError(
     'INVALID_URL',
-    `host is ${show(host)}; give unix:///path or tcp://name:port, or a dockerode client of your own as docker.`,
+    'host of a Docker Engine is none that can be used; give unix:///path or tcp://name:port, without a user and a password, or a dockerode client of your own as docker.',
   );
 }

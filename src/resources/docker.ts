@@ -2,7 +2,7 @@
 import { type Duration, show, toMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import { defineResource, type Resource } from '../core/resource.js';
-import { refuseUnknown } from '../core/unknown-option.js';
+import { ownOptions } from '../core/own-options.js';
 import { connect, type DockerClient } from './docker-client.js';
 
 export type { DockerClient, DockerContainer, ListedContainer } from './docker-client.js';
@@ -49,9 +49,9 @@ const stopMaxMs = 20_000;
 const label = (name: string): string => `lastout.${name}`;
 
 export function dockerEngine(options: EngineOptions = {}): Containers {
-  refuseUnknown(options, ['docker', 'host', 'stopTimeout'], 'The options of dockerEngine');
-  const stopMs = toMs(options.stopTimeout ?? '10s', 'stopTimeout', 'INVALID_DURATION', { max: stopMaxMs });
-  const client = connect(options.docker, options.host);
+  const own = ownOptions(options, ['docker', 'host', 'stopTimeout'], 'The options of dockerEngine');
+  const stopMs = toMs(own.stopTimeout ?? '10s', 'stopTimeout', 'INVALID_DURATION', { max: stopMaxMs });
+  const client = connect(own.docker, own.host);
 
   async function create(spec: ContainerSpec, { name, signal }: { name: string; signal?: AbortSignal }) {
     const docker = await client();
@@ -108,8 +108,8 @@ export function dockerEngine(options: EngineOptions = {}): Containers {
  * container has the name of its lease, `info` is `{ containerId }`, and labels tell namespace, lease, job and epoch.
  */
 export function dockerContainers(options: EngineOptions & { kind?: string } = {}): Resource<ContainerSpec> {
-  refuseUnknown(options, ['docker', 'host', 'stopTimeout', 'kind'], 'The options of dockerContainers');
-  const { kind = 'container', ...rest } = options;
+  const own = ownOptions(options, ['docker', 'host', 'stopTimeout', 'kind'], 'The options of dockerContainers');
+  const { kind = 'container', ...rest } = own;
   const engine = dockerEngine(rest);
   return defineResource<ContainerSpec>(kind, {
     async create(spec, { name, epoch, jobId, signal }) {

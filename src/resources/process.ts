@@ -7,8 +7,9 @@ import { readdir, readFile } from 'node:fs/promises';
 import { type Duration, show, toMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import { defineResource, type Resource } from '../core/resource.js';
+import { listOf, reading } from '../core/reading.js';
 import { pause } from '../core/system.js';
-import { refuseUnknown } from '../core/unknown-option.js';
+import { ownOptions } from '../core/own-options.js';
 import { createSystem } from '../system.js';
 
 export interface ProcessSpec {
@@ -29,6 +30,7 @@ export interface ProcessOptions {
 const marker = 'LASTOUT_LEASE';
 const graceMaxMs = 20_000;
 const lookAgainMs = 50;
+const argsMax = 10_000;
 /** Linux shows start times in hundredths of a second, whatever its own rate is. */
 const ticksPerSecond = 100;
 
@@ -40,8 +42,8 @@ interface Marked {
 
 /** On Linux. A process that was started outlives this one; at the end of its lease it goes, with all that it started. */
 export function processResource(options: ProcessOptions = {}): Resource<ProcessSpec> {
-  refuseUnknown(options, ['kind', 'grace'], 'The options of processResource');
-  const graceMs = toMs(options.grace ?? '5s', 'grace', 'INVALID_DURATION', { max: graceMaxMs });
+  const { kind, grace } = ownOptions(options, ['kind', 'grace'], 'The options of processResource');
+  const graceMs = toMs(grace ?? '5s', 'grace', 'INVALID_DURATION', { max: graceMaxMs });
   const system = createSystem();
 
   /** Until none is left; false: some were, when the time was over. */
@@ -54,7 +56,7 @@ export function processResource(options: ProcessOptions = {}): Resource<ProcessS
     }
   }
 
-  return defineResource<ProcessSpec>(options.kind ?? 'process', {
+  return defineResource<ProcessSpec>(kind ?? 'process', {
     async create(spec, { name }) {
       const { command, args = [], cwd, env } = checkSpec(spec);
       await allMarked(); // what could not be found again is not started
@@ -93,13 +95,15 @@ export function processResource(options: ProcessOptions = {}): Resource<ProcessS
 }
 
 function checkSpec(spec: ProcessSpec): ProcessSpec {
-  refuseUnknown(spec ?? null, ['command', 'args', 'cwd', 'env'], 'The spec of a process');
-  const { command, args = [] } = spec;
+  const own = ownOptions(spec ?? null, ['command', 'args', 'cwd', 'env'], 'The spec of a process');
+  const { command, args: given = [], cwd, env } = own;
   if (typeof command !== 'string' || command === '')
     throw new LastoutError('INVALID_INPUT', `command is ${show(command)}; give the program to start.`);
-  if (!Array.isArray(args) || args.some((arg) => typeof arg !== 'string'))
-    throw new LastoutError('INVALID_INPUT', `args is ${show(args)}; give a list of texts.`);
-  return spec;
+  const args = listOf(given, argsMax, 'args', 'INVALID_INPUT');
+  if (!args?.every((arg) => typeof arg === 'string'))
+    throw new LastoutError('INVALID_INPUT', `args is ${show(given)}; give a list of texts.`);
+  const added = env && reading('env', 'INVALID_INPUT', () => ({ ...env }));
+  return { command, args, ...(cwd !== undefined && { cwd }), ...(added !== undefined && { env: added }) };
 }
 
 function kill(processes: readonly Marked[], signal: 'SIGTERM' | 'SIGKILL'): void {

@@ -26,10 +26,7 @@ export async function runOneShot(worker: Worker, forMs: number | null, closing: 
   return { ran: worker.ran, left };
 }
 
-/**
- * Idle is what the store says after the last handler has ended: a hint of what became ready meanwhile may be lost. The
- * timer also keeps the process alive, because somebody awaits the report.
- */
+/** Idle is what the store says after the last handler has ended: a hint of what became ready meanwhile may be lost. */
 function idleOrOver(worker: Worker, forMs: number | null, closing: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     let startedBefore = 0;
@@ -39,7 +36,7 @@ function idleOrOver(worker: Worker, forMs: number | null, closing: AbortSignal):
       closing.removeEventListener('abort', done);
       resolve();
     };
-    const callOff = worker.parts.system.timer(forMs ?? yearMs, done, 'hold');
+    const callOff = worker.parts.system.timer(forMs ?? yearMs, done);
     const stopListening = worker.whenDrained(() => {
       if (worker.slots.started === startedBefore && !worker.moreReady) return done();
       startedBefore = worker.slots.started;

@@ -3,7 +3,8 @@ import { type Duration, show, toMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import { checkName, checkQueue } from '../core/names.js';
 import { defaults } from '../core/policy.js';
-import { refuseUnknown } from '../core/unknown-option.js';
+import { ownOptions } from '../core/own-options.js';
+import { listOf } from '../core/reading.js';
 
 export interface WorkOptions {
   concurrency?: number;
@@ -13,6 +14,8 @@ export interface WorkOptions {
   poll?: Duration;
   maxStalls?: number;
   name?: string;
+  /** A worker keeps its process alive until it is stopped, unless this is true. */
+  unref?: boolean;
 }
 
 export interface WorkerSettings {
@@ -23,6 +26,7 @@ export interface WorkerSettings {
   readonly pollMs: number;
   readonly maxStalls: number;
   readonly name: string | null;
+  readonly unref: boolean;
 }
 
 export interface OneShotOptions extends WorkOptions {
@@ -30,19 +34,19 @@ export interface OneShotOptions extends WorkOptions {
   for?: Duration;
 }
 
-const names = ['concurrency', 'queues', 'lease', 'heartbeat', 'poll', 'maxStalls', 'name'];
+const names = ['concurrency', 'queues', 'lease', 'heartbeat', 'poll', 'maxStalls', 'name', 'unref'];
 const leaseMinMs = 1_000;
 const pollMinMs = 5;
+const queuesMax = 1_000;
 
 export function readOneShotOptions(options: OneShotOptions = {}): { settings: WorkerSettings; forMs: number | null } {
-  refuseUnknown(options, [...names, 'for'], 'The options of runUntilIdle');
-  const { for: atMost, ...rest } = options;
+  const { for: atMost, ...rest } = ownOptions(options, [...names, 'for'], 'The options of runUntilIdle');
   const forMs = atMost === undefined ? null : toMs(atMost, 'for', 'INVALID_DURATION', { min: 1 });
   return { settings: readWorkOptions(rest), forMs };
 }
 
-export function readWorkOptions(options: WorkOptions = {}): WorkerSettings {
-  refuseUnknown(options, names, 'The options of work');
+export function readWorkOptions(given: WorkOptions = {}): WorkerSettings {
+  const options = ownOptions(given, names, 'The options of work');
   const { lease = defaults.leaseMs } = options;
   const leaseMs = toMs(lease, 'lease', 'INVALID_LEASE', { min: leaseMinMs });
   const heartbeatMs =
@@ -61,14 +65,20 @@ export function readWorkOptions(options: WorkOptions = {}): WorkerSettings {
     pollMs: options.poll === undefined ? defaults.pollMs : Math.max(pollMinMs, toMs(options.poll, 'poll')),
     maxStalls: whole(options.maxStalls ?? defaults.maxStalls, 'maxStalls', 1, 1_000),
     name: options.name === undefined ? null : checkName(options.name, 'name'),
+    unref: readUnref(options.unref),
   };
+}
+
+function readUnref(unref: unknown = false): boolean {
+  if (typeof unref === 'boolean') return unref;
+  throw new LastoutError('UNKNOWN_OPTION', `unref is ${show(unref)}; give true, or leave it out.`);
 }
 
 function readQueues(queues: unknown): readonly string[] | null {
   if (queues === undefined) return null;
-  if (!Array.isArray(queues))
-    throw new LastoutError('INVALID_NAME', `queues is ${show(queues)}; give a list of names.`);
-  return queues.map((queue) => checkQueue(queue));
+  const listed = listOf(queues, queuesMax, 'queues', 'INVALID_NAME');
+  if (!listed) throw new LastoutError('INVALID_NAME', `queues is ${show(queues)}; give a list of names.`);
+  return listed.map((queue) => checkQueue(queue));
 }
 
 function whole(value: unknown, name: string, min: number, max: number): number {

@@ -74,6 +74,11 @@ export class Slots {
     this.started += 1;
     this.running += 1;
     run.isRunning = true;
+    this.worker.parts.system.inTurn(() => this.#begin(run));
+  }
+
+  #begin(run: Run): void {
+    if (run.over) return void this.stuck.delete(run); // lost before its turn came
     const { meters, system } = this.worker.parts;
     if (this.#meter.wants()) run.startedAt = system.monotonic();
     if (meters.isOn) {

@@ -1,14 +1,8 @@
 /** Stopping: no new jobs, running ones finish within the grace, the rest is handed back without using an attempt. */
 import { LastoutError } from '../core/errors.js';
+import type { StopReport } from '../core/stop-report.js';
 import { atMost, type System } from '../core/system.js';
 import type { Worker } from './worker.js';
-
-export interface StopReport {
-  readonly finished: number;
-  readonly handedBack: readonly string[];
-  /** Still held: an exclusive key whose code still runs, or a store that did not answer. They come back when the claim lapses. */
-  readonly abandoned: readonly string[];
-}
 
 /** After the grace, handlers are told and get this long to return before their jobs are handed back. */
 const lastWordMs = 500;

@@ -9,6 +9,7 @@ import type { Job, Logger } from '../core/job.js';
 import type { Meters } from '../core/meters.js';
 import type { BelongingsOf, BoundLeasesOf } from '../core/owned.js';
 import type { Claimed, ClaimRequest, Hint, SettleAnswer, Settlement, Store, StoredJob } from '../core/store.js';
+import type { StopReport } from '../core/stop-report.js';
 import type { AskSubject } from '../core/subject.js';
 import type { System } from '../core/system.js';
 import { thisTurn } from '../core/this-turn.js';
@@ -21,15 +22,12 @@ import type { WorkerSettings } from './options.js';
 import { createPatience, type Patience } from './patience.js';
 import type { Run } from './run.js';
 import { Slots } from './slots.js';
-import { type StopReport, stopWorker } from './stop.js';
+import { stopWorker } from './stop.js';
 
 /** Most endings, and most jobs asked for ahead, that one exchange carries. */
 const batchMax = 500;
 /** A second exchange goes out beside the first with no less than this. */
 const worthASecond = batchMax / 2;
-/** Exchanges with a store in this process are all microtasks: after so long, or so many, timers and I/O have their turn. */
-const turnMaxMs = 10;
-const turnMaxExchanges = 100;
 
 export interface WorkerParts {
   readonly store: Store;
@@ -93,8 +91,6 @@ export class Worker {
   #shutDown = false;
   /** A claim may have been made whose answer never came. */
   #unsure = false;
-  #yieldedAt = 0;
-  #sentAtYield = 0;
   /** Aborted when the grace of any stop is over: a later, shorter one counts. */
   readonly graceOver = new AbortController();
   readonly #callOffGraces: (() => void)[] = [];
@@ -102,6 +98,7 @@ export class Worker {
   readonly #heart: Heart;
   readonly #patience: Patience;
   readonly #unsubscribe: () => void;
+  readonly #letGo: () => void;
   readonly #drained = new Set<() => void>();
 
   constructor(readonly parts: WorkerParts) {
@@ -112,6 +109,7 @@ export class Worker {
     this.#heart = createHeart(this);
     this.#patience = createPatience(system, parts.logger, () => this.schedulePump());
     this.#unsubscribe = parts.store.subscribe((hint) => this.hear(hint));
+    this.#letGo = settings.unref ? () => undefined : system.stayAlive();
     this.#armPoll(settings.pollMs);
     this.schedulePump();
     this.#heart.start();
@@ -231,7 +229,6 @@ export class Worker {
   }
 
   async #exchange(): Promise<void> {
-    const { system } = this.parts;
     const exchange = this.#nextExchange();
     const { ended, begun, request } = exchange;
     this.#underWay.add(exchange);
@@ -248,11 +245,6 @@ export class Worker {
     }
     this.#askedSlots -= request?.slots ?? 0;
     this.#askedAhead -= request?.ahead ?? 0;
-    if (system.monotonic() - this.#yieldedAt >= turnMaxMs || this.#sent - this.#sentAtYield >= turnMaxExchanges) {
-      await new Promise<void>((resolve) => system.soon(resolve));
-      this.#yieldedAt = system.monotonic();
-      this.#sentAtYield = this.#sent;
-    }
     this.#underWay.delete(exchange);
     this.slots.startAhead();
     this.#pumpWhenDue();
@@ -390,5 +382,6 @@ export class Worker {
     this.#heart.stop();
     this.slots.notebook.stop();
     this.#unsubscribe();
+    this.#letGo();
   }
 }

@@ -137,6 +137,16 @@ export const layers: Readonly<Record<string, Layer>> = {
     outside: [],
     because: 'it gives leases the workers that end them, and does nothing else',
   },
+  'open-close.ts': {
+    sees: ['core', 'worker'],
+    outside: [],
+    because: 'it says whether a queue takes calls, and closes what open.ts gives it',
+  },
+  'open-workers.ts': {
+    sees: ['core', 'queue', 'worker', 'open-close.ts', 'surface.ts'],
+    outside: [],
+    because: 'it gives workers what belongs to the queue that starts them',
+  },
   'open.ts': { sees: 'all', outside: 'all', because: 'it wires everything' },
   'index.ts': { sees: 'all', outside: 'all', because: 'it names what is public' },
 };

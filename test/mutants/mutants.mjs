@@ -517,10 +517,17 @@ export const mutants = [
     tests: ['test/enqueue.test.ts'],
   },
   {
+    name: 'answers are told at once, however long the turn of the event loop lasts',
+    file: 'src/core/deadlines.ts',
+    from: 'tell(() => resolve(value));',
+    to: 'resolve(value);',
+    tests: ['test/event-loop.test.ts'],
+  },
+  {
     name: 'an answer that was lost passes for a failure',
     file: 'src/core/deadlines.ts',
-    from: 'reject(error instanceof LastoutError ? error : unanswered(verb, call, error));',
-    to: 'reject(error);',
+    from: 'const told = error instanceof LastoutError ? error : unanswered(verb, call, error);',
+    to: 'const told = error;',
     tests: ['test/unknown-results.test.ts'],
   },
   {
@@ -641,6 +648,36 @@ export const mutants = [
     tests: ['test/leases-lifecycle.test.ts'],
   },
 
+  // ---- hostile values -------------------------------------------------------------------------------------------------
+  {
+    name: 'an option that is inherited counts as given',
+    file: 'src/core/own-options.ts',
+    from: 'return { ...options };',
+    to: 'return options;',
+    tests: ['test/hostile-values.test.ts'],
+  },
+  {
+    name: 'a list of any length is copied before it is refused',
+    file: 'src/core/json.ts',
+    from: 'if (length > look.bytesLeft) spend(length, path, look);',
+    to: '',
+    tests: ['test/hostile-values.test.ts'],
+  },
+  {
+    name: 'a URL of PostgreSQL with a slash in its password names a database',
+    file: 'src/stores/postgres/url.ts',
+    from: "if (pathname.includes('@') || pathname.indexOf('/', 1) > 0 || hash !== '')",
+    to: "if (hash !== '')",
+    tests: ['test/secrets.test.ts'],
+  },
+  {
+    name: 'the words of a driver are passed on as they are',
+    file: 'src/core/masked.ts',
+    from: 'const plain: Error & { code?: string } = new Error(masked(text));',
+    to: 'const plain: Error & { code?: string } = Object.assign(new Error(text), error);',
+    tests: ['test/secrets.test.ts'],
+  },
+
   // ---- Redis ----------------------------------------------------------------------------------------------------------
   {
     name: 'what is left of an entry of a chunk in Redis keeps the number of its first job that has gone',
@@ -657,10 +694,25 @@ export const mutants = [
     tests: ['test/stores/redis-layout.test.ts'],
   },
   {
+    name: 'a script declares one key, so that it runs on the part of a moving slot that a node has',
+    file: 'src/stores/redis/call.ts',
+    from: 'const keysOf = (root: string): Args => [2, root, `${root}born`];',
+    to: 'const keysOf = (root: string): Args => [1, root, `${root}born`];',
+    tests: ['test/stores/redis-reshard.test.ts'],
+  },
+  {
     name: 'calls that go in two batches are shared out before all of the turn have come',
     file: 'src/queue/gather.ts',
     from: 'abreast === 1 ?',
     to: 'abreast > 0 ?',
     tests: ['test/gather.test.ts'],
+  },
+  // ---- PostgreSQL -----------------------------------------------------------------------------------------------------
+  {
+    name: 'a step on PostgreSQL runs at the isolation level of its session',
+    file: 'src/stores/postgres/sql/settings.ts',
+    from: "<> 'read committed'${also} then",
+    to: "= 'none'${also} then",
+    tests: ['test/stores/postgres-isolation.test.ts'],
   },
 ];

@@ -23,9 +23,9 @@ function sourcesHash(): string {
   return hash.digest('hex').slice(0, 10);
 }
 
-export function createDatabases(server: string) {
+export function createDatabases(server: string, mark = '') {
   // Test files follow one another in a place; two places at once never meet.
-  const prefix = `lastout_${sourcesHash()}_${process.env.VITEST_POOL_ID ?? '1'}`;
+  const prefix = `lastout_${sourcesHash()}_${process.env.VITEST_POOL_ID ?? '1'}${mark}`;
   const free: Database[] = [];
   const all: Database[] = [];
   let nextNo = 1;

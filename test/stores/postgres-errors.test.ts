@@ -58,6 +58,10 @@ describe('a statement that the server takes back', () => {
     const queue = closedAfterwards(await open(url.href));
     await expectCode('STORE_READONLY', () => queue.enqueue('mail', 2));
     expect(await queue.get(id)).toMatchObject({ input: 1 });
+    expect(await queue.health()).toMatchObject({
+      ok: false,
+      warnings: expect.arrayContaining([expect.objectContaining({ code: 'READ_ONLY' })]),
+    });
   });
 
   test('a schema that was dropped under a running queue', async () => {

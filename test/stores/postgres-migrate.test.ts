@@ -2,29 +2,44 @@
 import type { Client } from 'pg';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { defineJob, open } from '../../src/index.js';
-import { firstPlan, migrate, type MigrateParts, type Migration, planOf } from '../../src/stores/postgres/migrate.js';
+import {
+  firstPlan,
+  type Layout,
+  migrate,
+  type MigrateParts,
+  type Migration,
+  planOf,
+  versionOf,
+} from '../../src/stores/postgres/migrate.js';
 import { migrationPlan, postgresStore } from '../../src/stores/postgres/index.js';
-import { migrations as released } from '../../src/stores/postgres/schema.js';
+import { layout as released } from '../../src/stores/postgres/schema.js';
 import { serverOf } from '../../src/stores/postgres/server.js';
 import { databaseUrl, onServer } from '../services/postgres.js';
 import { emptyPostgres, postgresUrl } from '../services.js';
 import { closedAfterwards, expectCode } from '../support.js';
 import { contextOf, eventually, plainClient, plainPool, system } from './postgres-support.js';
 
-const first: Migration = (schema) => `
+const tables: Migration = (schema) => `
   create table ${schema}.notes (n int);
   insert into ${schema}.notes values (1);
-  create function ${schema}.note_v1() returns int language plpgsql as $$
+`;
+const code: Migration = (schema) => `
+  create or replace function ${schema}.note_v1() returns int language plpgsql as $$
   begin return (select count(*) from ${schema}.notes); end $$;
 `;
-const second: Migration = (schema) => `alter table ${schema}.notes add column more text default ';'`;
-const broken: Migration = (schema) => `create table ${schema}.extra (n int); select 1 / 0`;
+const more: Migration = (schema) => `alter table ${schema}.notes add column more text default ';';`;
+const broken: Migration = (schema) => `create table ${schema}.extra (n int); select 1 / 0;`;
+
+/** Versions of a layout, each of which changes the tables of the one before. */
+function layoutOf(...upgrades: readonly Migration[]): Layout {
+  const create: Migration = (schema) => [tables, ...upgrades, code].map((part) => part(schema)).join('');
+  return { create, upgrades, replace: code };
+}
+const first = layoutOf();
+const second = layoutOf(more);
 
 /** A namespace of its own, gone after the test. */
-async function place(
-  migrations: readonly Migration[],
-  url = postgresUrl(),
-): Promise<MigrateParts & { client: Client }> {
+async function place(layout: Layout, url = postgresUrl()): Promise<MigrateParts & { client: Client }> {
   const namespace = `n.${system.id()}`;
   const { pool, where } = await serverOf({ url }, { listen: false })(system);
   const client = await plainClient(postgresUrl());
@@ -32,7 +47,7 @@ async function place(
     await pool.end();
     await client.query(`drop schema if exists "${namespace}" cascade`);
   });
-  return { pool, where, system, namespace, migrations, client };
+  return { pool, where, system, namespace, layout, client };
 }
 
 async function versionIn({ client, namespace }: { client: Client; namespace: string }): Promise<string> {
@@ -44,9 +59,9 @@ async function tablesOf({ client, namespace }: { client: Client; namespace: stri
   return (await client.query(text, [namespace])).rows.map((row) => row.tablename);
 }
 
-describe('migrations', () => {
-  test('ten that open at once run each of them once, and agree on whose schema it is', async () => {
-    const there = await place([first, second]);
+describe('a schema', () => {
+  test('is made once where ten open at once, and they agree on whose it is', async () => {
+    const there = await place(second);
     const places = await Promise.all(Array.from({ length: 10 }, () => migrate(there)));
     expect(new Set(places.map(({ identity }) => identity)).size).toBe(1);
     expect((await there.client.query(`select n, more from "${there.namespace}".notes`)).rows).toEqual([
@@ -55,11 +70,11 @@ describe('migrations', () => {
     expect(await versionIn(there)).toBe('2');
   });
 
-  test('a later one is added to what is there', async () => {
-    const there = await place([first]);
+  test('is upgraded, with what is in it', async () => {
+    const there = await place(first);
     const before = await migrate(there);
     await there.client.query(`insert into "${there.namespace}".notes values (2)`);
-    const after = await migrate({ ...there, migrations: [first, second] });
+    const after = await migrate({ ...there, layout: second });
     expect(after.identity).toBe(before.identity);
     expect(await versionIn(there)).toBe('2');
     expect((await there.client.query(`select n, more from "${there.namespace}".notes order by n`)).rows).toEqual([
@@ -68,27 +83,27 @@ describe('migrations', () => {
     ]);
   });
 
-  test('one that fails leaves nothing of itself or of those before it, and can be tried again', async () => {
-    const there = await place([first, broken]);
+  test('is left as it was by an upgrade that fails, which can be tried again', async () => {
+    const there = await place(layoutOf(broken));
     const { message } = await expectCode('STORE_UNAVAILABLE', () => migrate(there));
     expect(message).toContain('division by zero');
     expect(await tablesOf(there)).toEqual([]);
-    await migrate({ ...there, migrations: [first, second] });
+    await migrate({ ...there, layout: second });
     expect(await tablesOf(there)).toEqual(['meta', 'notes']);
   });
 
-  test('a schema of a later version is refused, and told apart from a broken one', async () => {
-    const there = await place([first, second]);
+  test('of a later version is refused, and told apart from a broken one', async () => {
+    const there = await place(second);
     await migrate(there);
-    const refusal = await expectCode('STORE_NEWER', () => migrate({ ...there, migrations: [first] }));
+    const refusal = await expectCode('STORE_NEWER', () => migrate({ ...there, layout: first }));
     expect(refusal.message).toMatch(
       /holds version 2 of the schema .*, and this lastout knows version 1: upgrade lastout/,
     );
     expect(refusal.details).toEqual({ found: 2, known: 1 });
   });
 
-  test('whoever waits for another one to finish looks again', async () => {
-    const there = await place([first]);
+  test('is looked at again by who has waited for another to make it', async () => {
+    const there = await place(first);
     const lock = `select pg_advisory_xact_lock(hashtextextended('lastout "${there.namespace}"', 0))`;
     await there.client.query(`begin; ${lock}`);
     const migrating = migrate(there);
@@ -97,7 +112,7 @@ describe('migrations', () => {
       return (await there.client.query(text)).rows.length > 0;
     });
     await there.client.query(
-      firstPlan(there.namespace, [first])
+      firstPlan(there.namespace, first)
         .sql.replace('begin;', '')
         .replace(/commit;\s*$/, ''),
     );
@@ -111,10 +126,12 @@ describe('migrations', () => {
 
 describe('a dry run', () => {
   test('says what would be run, and changes nothing', async () => {
-    const there = await place([first, second]);
+    const there = await place(second);
     const plan = await planOf(there);
     expect(plan).toMatchObject({ from: 0, to: 2 });
-    expect(plan.sql).toMatch(new RegExp(`^begin;[^]*create schema "${there.namespace}";[^]*commit;\n$`));
+    expect(plan.sql).toMatch(
+      new RegExp(`^begin isolation level read committed;[^]*create schema "${there.namespace}";[^]*commit;\n$`),
+    );
     expect(await tablesOf(there)).toEqual([]);
     await there.client.query(plan.sql);
     expect(await planOf(there)).toEqual({ from: 2, to: 2, sql: '' });
@@ -123,11 +140,12 @@ describe('a dry run', () => {
   });
 
   test('of a later version has only what is missing', async () => {
-    const there = await place([first]);
+    const there = await place(first);
     await migrate(there);
-    const plan = await planOf({ ...there, migrations: [first, second] });
+    const plan = await planOf({ ...there, layout: second });
     expect(plan).toMatchObject({ from: 1, to: 2 });
-    expect(plan.sql).not.toContain('create');
+    expect(plan.sql).not.toMatch(/create (table|function)/);
+    expect(plan.sql).toContain('create or replace function');
     await there.client.query(plan.sql);
     expect(await versionIn(there)).toBe('2');
   });
@@ -141,7 +159,7 @@ describe('a dry run', () => {
 
   test('tells of a store that it is up to date, by URL and by pool', async () => {
     const url = await emptyPostgres();
-    const upToDate = { from: released.length, to: released.length, sql: '' };
+    const upToDate = { from: versionOf(released), to: versionOf(released), sql: '' };
     expect(await migrationPlan({ url })).toEqual(upToDate);
     expect(await migrationPlan({ pool: plainPool(url) })).toEqual(upToDate);
   });
@@ -151,7 +169,7 @@ describe('names', () => {
   test.each(['public', 'PUBLIC', 'information_schema', 'pg_catalog', 'pg_mine', 'PG_mine', 'a'.repeat(64)])(
     'the namespace %s is refused',
     async (namespace) => {
-      const there = await place([first]);
+      const there = await place(first);
       await expectCode('INVALID_NAME', () => migrate({ ...there, namespace }));
     },
   );
@@ -169,7 +187,7 @@ describe('names', () => {
   );
 
   test('a schema that holds something else is left alone', async () => {
-    const there = await place([first]);
+    const there = await place(first);
     await there.client.query(`create schema "${there.namespace}"; create table "${there.namespace}".orders (n int)`);
     const { message } = await expectCode('INVALID_NAME', () => migrate(there));
     expect(message).toContain('"orders"');
@@ -179,7 +197,7 @@ describe('names', () => {
   });
 
   test('an empty schema that somebody has made is used', async () => {
-    const there = await place([first]);
+    const there = await place(first);
     await there.client.query(`create schema "${there.namespace}"`);
     await migrate(there);
     expect(await tablesOf(there)).toEqual(['meta', 'notes']);

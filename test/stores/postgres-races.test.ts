@@ -1,22 +1,36 @@
 // Races of many connections on PostgreSQL, whose tables are audited all the time.
 import { expect } from 'vitest';
-import { emptyStore } from '../engines.js';
+import { postgresStore } from '../../src/stores/postgres/index.js';
+import { emptyPostgres, provokedPostgres } from '../services.js';
 import { faultsIn, leftovers } from './postgres-audit.js';
 import { plainClient, plainPool } from './postgres-support.js';
-import { races } from './races/race.js';
+import { type Arena, races } from './races/race.js';
 
-races('postgres', async () => {
-  const { url, connect } = await emptyStore.postgres();
+async function arenaOn(url: string): Promise<Arena> {
   const pool = plainPool(url, { max: 2 });
   return {
-    connect,
+    connect: () => postgresStore({ url }),
     isSnapshot: true,
     audit: async () => expect(await faultsIn(pool)).toEqual([]),
     leftovers: async () => Object.keys(await leftovers(pool)),
-    async call() {
-      const tx = await plainClient(url);
-      const begins = ['begin', 'begin', 'begin isolation level repeatable read'];
-      return { tx, begins, run: (statement) => tx.query(statement) };
-    },
   };
-});
+}
+
+races('postgres', async () => arenaOn(await emptyPostgres()));
+
+// Callers choose the order in which a transaction meets others, and these choose any: some wait in a circle.
+races(
+  'postgres',
+  async () => {
+    const url = await provokedPostgres();
+    return {
+      ...(await arenaOn(url)),
+      async call() {
+        const tx = await plainClient(url);
+        const begins = ['begin', 'begin', 'begin isolation level repeatable read'];
+        return { tx, begins, run: (statement) => tx.query(statement) };
+      },
+    };
+  },
+  'races on postgres with transactions of callers',
+);

@@ -1,15 +1,15 @@
 // A later version of the schema is applied while workers of this version run: they go on, and nothing is lost.
 import { expect, onTestFinished, test } from 'vitest';
 import { defineJob, open, type Queue } from '../../src/index.js';
-import { migrate, type Migration } from '../../src/stores/postgres/migrate.js';
-import { migrations } from '../../src/stores/postgres/schema.js';
+import { migrate, type Migration, versionOf } from '../../src/stores/postgres/migrate.js';
+import { layout } from '../../src/stores/postgres/schema.js';
 import { serverOf } from '../../src/stores/postgres/server.js';
 import { emptyPostgres } from '../services.js';
 import { closedAfterwards, expectCode } from '../support.js';
 import { eventually, plainClient, system } from './postgres-support.js';
 
 /** As the next version might: a column, an index, a table, and functions beside those that are in use. */
-const second: Migration = (schema) => `
+const next: Migration = (schema) => `
   alter table ${schema}.jobs add column region text not null default 'here';
   create index on ${schema}.jobs (region) where region <> 'here';
   create table ${schema}.regions (name text primary key);
@@ -25,7 +25,13 @@ const second: Migration = (schema) => `
 async function upgrade(url: string): Promise<void> {
   const { pool, where } = await serverOf({ url }, { listen: false })(system);
   try {
-    await migrate({ pool, where, system, namespace: 'lastout', migrations: [...migrations, second] });
+    await migrate({
+      pool,
+      where,
+      system,
+      namespace: 'lastout',
+      layout: { ...layout, upgrades: [...layout.upgrades, next] },
+    });
   } finally {
     await pool.end();
   }
@@ -79,11 +85,11 @@ test('workers and producers of the version before go on without an error, and a 
     { name: 'here', n: String(enqueued) },
   ]);
   const refusal = await expectCode('STORE_NEWER', () => open(url));
-  expect(refusal.details).toEqual({ found: migrations.length + 1, known: migrations.length });
+  expect(refusal.details).toEqual({ found: versionOf(layout) + 1, known: versionOf(layout) });
   expect(refusal.message).toContain('upgrade lastout');
   expect(await producer.health()).toMatchObject({ ok: true });
 }, 60_000);
 
 const undo = `drop function lastout.regions_v2, lastout.claim_v2; drop table lastout.regions;
   alter table lastout.jobs drop column region;
-  update lastout.meta set value = '${migrations.length}' where name = 'schema'`;
+  update lastout.meta set value = '${versionOf(layout)}' where name = 'schema'`;

@@ -20,6 +20,7 @@ import {
 } from '../../src/core/store.js';
 import type { System } from '../../src/core/system.js';
 import { memoryStore } from '../../src/stores/memory/store.js';
+import { createSystem } from '../../src/system.js';
 
 /** LASTOUT_SEEDS runs more. */
 const seeds = Array.from({ length: Number(process.env.LASTOUT_SEEDS ?? 6) }, (_, i) => i + 1);
@@ -383,13 +384,12 @@ const filters: Partial<JobFilter>[] = [
 
 function standingSystem(clock: { now: number }): System {
   return {
+    ...createSystem(),
     now: () => clock.now,
     givenNow: () => clock.now,
     monotonic: () => clock.now,
     timer: () => () => undefined,
     soon: (callback) => void queueMicrotask(callback),
-    hold: (work) => work,
-    awaiting: (answer) => answer,
     random: () => 0.5,
     id: () => 'unused',
     token: () => 'unused',

@@ -187,12 +187,14 @@ describe('a queue with a worker', () => {
     db.exec('pragma query_only = on');
     await expectCode('STORE_READONLY', () => queue.enqueue('other', 1));
     await expectCode('STORE_READONLY', () => queue.cancel(id));
+    expect(await queue.health()).toMatchObject({ ok: false, warnings: [{ code: 'STORE_READONLY' }] });
     proceed.open();
     await until(() => lines.some(({ message }) => message === 'The store does not answer; trying again'));
     expect((await queue.get(id))!.state).toBe('processing');
     expect((await queue.find()).items).toHaveLength(1);
     db.exec('pragma query_only = off');
     expect((await queue.wait(id, { timeout: '15s' })).state).toBe('completed');
+    expect((await queue.health()).ok).toBe(true);
   });
 
   test('while another program holds the lock for seconds: reads go on, writes wait or are refused, then all goes on', async () => {

@@ -113,8 +113,8 @@ describe('a file that cannot serve', () => {
     db.exec("update lastout_meta set value = 42 where name = 'schema'");
     db.close();
     const refusal = await expectCode('STORE_NEWER', () => openStore(file));
-    expect(refusal.message).toMatch(/version 42 .* version 1/);
-    expect(refusal.details).toEqual({ found: 42, known: 1 });
+    expect(refusal.message).toMatch(/version 42 .* version 2/);
+    expect(refusal.details).toEqual({ found: 42, known: 2 });
   });
   test('in a folder that is missing', async () => {
     const file = join(temporaryFolder(), 'no', 'jobs.db');

@@ -185,6 +185,20 @@ test('who joins tells workers and readers of the process, and an id that comes a
   expect(await add(store, { ...job, idGiven: true })).toEqual([{ id: job.id, outcome: 'existing' }]);
 });
 
+test('who has read all that was trimmed misses nothing, and whoever has not is told', async () => {
+  const { clock, store } = await oneFile();
+  const { cursor: start } = await store.read({ log: 'events', after: null, limit: 1 });
+  await addMany(store, 6);
+  const { events } = await store.read({ log: 'events', after: start, limit: 100 });
+  const [before, last] = events.slice(-2);
+  clock.now += 600_001;
+  for (let i = 0; i < 64; i++) await store.insert([next(), next()], { atomic: false });
+  const after = await store.read({ log: 'events', after: last!.cursor, limit: 1_000 });
+  expect([after.reset, after.events.length]).toEqual([false, 128]);
+  expect((await store.read({ log: 'events', after: before!.cursor, limit: 1_000 })).reset).toBe(true);
+  expect((await store.read({ log: 'events', after: start, limit: 1_000 })).reset).toBe(true);
+});
+
 test('each event is told once, in order, to who reads while the run is open and when it is closed', async () => {
   const { clock, store, open, db } = await oneFile();
   const reader = await open();

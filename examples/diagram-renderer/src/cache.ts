@@ -25,7 +25,7 @@ export function createCache(queue: Queue, config: Config): Cache {
         kind: 'cache',
         contentType,
         ttl: config.cacheTtlMs,
-        shortLink: true,
+        shortLink: { length: 8 }, // as its document has it; the default is 17
       });
       if (shortLink === null) throw new Error('The output has no short link');
       return shortLink;

@@ -1,8 +1,10 @@
 /** The books: what was made and what went, beside what is there. */
+import type { State } from '../../core/job.js';
 import { seqOf } from '../../core/refusal.js';
 import { type AuditKind, type AuditPage, noFilter, type ReadRequest } from '../../core/store.js';
 import { holderOf, kindOf, type Step } from './step.js';
 import { Place, type Row } from './tables.js';
+import { stateOf } from './view.js';
 
 const attentionMax = 100;
 
@@ -19,18 +21,28 @@ export function audit(step: Step, { cursor, limit }: ReadRequest & { log: 'audit
     for (const { kind, created, released } of step.tables.totals()) Object.assign(of(kind), { created, released });
   const before = cursor === null ? Number.MAX_SAFE_INTEGER : seqOf(cursor);
   const { rows, next } = step.tables.scan({ filter: noFilter, before, limit, examinedMax: limit, now: step.now });
+  const found = new Map<string, { queue: string; state: State; n: number }>();
   let amiss = 0;
   for (const row of rows) {
     const counts = of(kindOf(row));
+    const { queue } = row;
+    const state = stateOf(step, row);
+    const counted = found.get(`${state} ${queue}`) ?? { queue, state, n: 0 };
+    counted.n += 1;
+    found.set(`${state} ${queue}`, counted);
     if (isWell(step, row)) {
       counts.live += 1;
       continue;
     }
     counts.attention.push(row.id);
     amiss += 1;
-    if (amiss === attentionMax) return { kinds: Object.fromEntries(kinds), next: row.seq.toString(36) };
+    if (amiss === attentionMax) return pageOf(row.seq);
   }
-  return { kinds: Object.fromEntries(kinds), next: next === null ? null : next.toString(36) };
+  return pageOf(next);
+
+  function pageOf(last: number | null): AuditPage {
+    return { kinds: Object.fromEntries(kinds), found: [...found.values()], next: last?.toString(36) ?? null };
+  }
 }
 
 function isWell(step: Step, row: Row): boolean {

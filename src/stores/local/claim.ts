@@ -1,5 +1,7 @@
 /** Claim and extend: who runs what, until when. Tending, which every claim does first, brings back what lapsed. */
+import { epochAt } from '../../core/epoch.js';
 import type { Claimed, ClaimRequest, Extended, ExtendRequest } from '../../core/store.js';
+import { queuesAwake } from '../../core/pauses.js';
 import { partingMs, policyOf } from '../../core/policy.js';
 import { backToPending, endClaimed, expire, isExpired } from './end.js';
 import { promote } from './place.js';
@@ -7,7 +9,7 @@ import { type Allowance, allowancesOf, chargeStarts, earlier, firstOpening, room
 import { claimRecord, deltaOf, type Step, tell, touchClaim } from './step.js';
 import { endFenced } from './subjects.js';
 import { verdictOf } from '../../core/ending.js';
-import { type ClaimRecord, queuesAwake, type Row } from './tables.js';
+import type { ClaimRecord, Row } from './tables.js';
 import { processingView } from './view.js';
 
 const promotedMax = 1_000;
@@ -25,7 +27,7 @@ export function claim(step: Step, request: ClaimRequest): Claimed {
   const nextDueInMs = nextAt === null ? null : Math.max(0, nextAt - step.now);
   if (taken.length === 0) return { epoch: 0, at: step.now, jobs: [], nextDueInMs, more: rows.more || tended.more };
   const record: ClaimRecord = {
-    epoch: step.tables.nextEpoch(),
+    epoch: step.tables.nextEpoch(epochAt(step.now)),
     owner: request.owner,
     at: step.now,
     maxStalls: request.maxStalls,

@@ -1,6 +1,6 @@
 /** Find and tally: reading without changing. */
 import { finishedStates } from '../../core/job.js';
-import { systemQueue } from '../../core/names.js';
+import { isAllPaused, isPaused, namesIn } from '../../core/pauses.js';
 import type { CleanupPolicy } from '../../core/policy.js';
 import { seqOf } from '../../core/refusal.js';
 import type {
@@ -101,11 +101,12 @@ export function tally(step: Step, cleanup: CleanupPolicy): Tally {
   const of = (queue: string): Counts => {
     const known = queues.get(queue);
     if (known) return known;
-    const counts = emptyCounts(queue, paused.has(queue) || (paused.has('*') && queue !== systemQueue));
+    const counts = emptyCounts(queue, isPaused(paused, queue));
     queues.set(queue, counts);
     return counts;
   };
-  for (const name of paused) if (name !== '*') of(name);
+  const named = new Set(namesIn(paused));
+  for (const name of named) of(name);
   for (const { queue, state, n } of tables.tallies()) of(queue)[state] += n;
   for (const { queue, expired, expiredLater, due } of tables.untold(now)) {
     const counts = of(queue);
@@ -117,8 +118,8 @@ export function tally(step: Step, cleanup: CleanupPolicy): Tally {
   for (const { queue, dueAt } of tables.oldestDue(now)) of(queue).oldestDueAgeMs = Math.max(0, now - dueAt);
   addLimits(step, queues.values());
   return {
-    queues: [...queues.values()].filter(isWorthTelling),
-    paused: paused.has('*'),
+    queues: [...queues.values()].filter((counts) => named.has(counts.queue) || isWorthTelling(counts)),
+    paused: isAllPaused(paused),
     overdue: overdue(step, cleanup),
   };
 }

@@ -1,5 +1,7 @@
 /** A store whose engine runs inside this process: each verb is one step over its tables. */
+import { clockWarnings } from '../../core/epoch.js';
 import type { SqlClient } from '../../core/job.js';
+import { changeOf } from '../../core/pauses.js';
 import { noTransactions } from '../../core/refusal.js';
 import type {
   ClaimRequest,
@@ -11,6 +13,7 @@ import type {
   ReadRequest,
   Store,
   StoreContext,
+  StoreWarning,
 } from '../../core/store.js';
 import type { StandingFence, SubjectFence } from '../../core/subject.js';
 import { claim, extend } from './claim.js';
@@ -39,7 +42,7 @@ export interface LocalEngine {
   quiet?(request: ClaimRequest, now: number): { readonly nextDueAt: number | null } | null;
   /** A part of a sweep is done; whether there is more to do. */
   swept?(more: boolean): void;
-  check(): Promise<readonly { readonly code: string; readonly message: string }[]>;
+  check(): Promise<readonly StoreWarning[]>;
   /** Listeners of every queue that shares the engine. */
   readonly listeners: Set<(hint: Hint) => void>;
   close(): Promise<void>;
@@ -137,7 +140,10 @@ function localStore(engine: LocalEngine, context: StoreContext): Store {
         own.delete(listener);
       };
     },
-    check: () => engine.check(),
+    async check() {
+      const warnings = await engine.check();
+      return [...warnings, ...(await look(({ tables, now: at }) => clockWarnings(at, tables.lastEpoch())))];
+    },
     async close() {
       for (const listener of own) engine.listeners.delete(listener);
       own.clear();
@@ -147,8 +153,9 @@ function localStore(engine: LocalEngine, context: StoreContext): Store {
 }
 
 function pauseQueue(step: Step, queue: string | null, paused: boolean): void {
-  if (queue === null && !paused) step.tables.clearPauses();
-  else step.tables.setPaused(queue ?? '*', paused);
+  const { add, drop } = changeOf(step.tables.paused(), queue, paused);
+  for (const word of drop) step.tables.setPaused(word, false);
+  for (const word of add) step.tables.setPaused(word, true);
   if (paused) step.paused = true;
   else step.readyTypes.add('*');
 }

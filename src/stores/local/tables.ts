@@ -6,7 +6,7 @@
 import type { LeavingKind } from '../../core/ending.js';
 import { type FinishedState, finishedStates } from '../../core/job.js';
 import type { QueueLimits } from '../../core/limits.js';
-import { systemQueue } from '../../core/names.js';
+import type { Pauses } from '../../core/pauses.js';
 import type { Card, EventRecord, Gone, JobFilter, LogLine, WorkerCard } from '../../core/store.js';
 import type { Run } from './runs.js';
 
@@ -179,7 +179,10 @@ export interface Scanned {
 export interface Tables {
   /** Numbers that only grow, and survive a restart. */
   nextSeq(): number;
-  nextEpoch(): number;
+  /** Greater than all before it, and not below this. */
+  nextEpoch(least: number): number;
+  /** 0: there was none. */
+  lastEpoch(): number;
 
   /** Whether a live or finished row or a tombstone has this id. */
   isKnown(id: string): boolean;
@@ -313,10 +316,9 @@ export interface Tables {
   /** How many of them are past their expiresAt; counted up to the limit. */
   expiredIn(queue: string, now: number, limit: number): number;
 
-  // Pauses: a queue name, or '*' for all.
-  paused(): ReadonlySet<string>;
-  setPaused(queue: string, paused: boolean): void;
-  clearPauses(): void;
+  paused(): Pauses;
+  /** A word of them comes or goes. */
+  setPaused(word: string, paused: boolean): void;
 
   // Fences of subjects.
   /** Whether there is any, also one that is over. */
@@ -350,12 +352,6 @@ export interface Tables {
   cards(): readonly WorkerCard[];
   /** Forgets those that have lapsed. */
   dropCards(now: number): void;
-}
-
-/** The queues that a claim may look at, given what is paused: `*` stops all but the library's own. */
-export function queuesAwake(queues: readonly string[] | null, paused: ReadonlySet<string>): readonly string[] | null {
-  if (!paused.has('*')) return queues;
-  return queues === null || queues.includes(systemQueue) ? [systemQueue] : [];
 }
 
 export const bounds = {

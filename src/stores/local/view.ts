@@ -20,6 +20,12 @@ export function viewOf(step: Step, row: Row): StoredJob {
   return columns(row, 'pending', row.dueAt);
 }
 
+export function stateOf(step: Step, row: Row): State {
+  if (row.state !== null) return row.state;
+  if (row.place === Place.claimed && holderOf(step, row)) return 'processing';
+  return isExpired(step, row) ? 'expired' : 'pending';
+}
+
 /** While a claim holds a job, attempts and startedAt come from the claim: the row is written when the claim is over. */
 export function processingView(row: Row, record: ClaimRecord, begun: boolean): StoredJob {
   const view = columns(row, 'processing', record.dueAt);

@@ -1,5 +1,5 @@
 /** Why a job is where it is: everything that a store knows about one id. */
-import { systemQueue } from '../../core/names.js';
+import { isPaused } from '../../core/pauses.js';
 import type { Why, WorkerCard } from '../../core/store.js';
 import { allowancesOf, blockOf } from './limits.js';
 import { holderOf, type Step } from './step.js';
@@ -55,7 +55,7 @@ function whyOf(step: Step, row: Row): Why {
 /** Why no job of a queue starts now; a pause is told apart, because it may be lifted while a limit stays. */
 function blockIn({ tables, now }: Step, queue: string): Pick<Why, 'paused' | 'blockedBy' | 'blockedUntil'> {
   const pauses = tables.paused();
-  const paused = pauses.has(queue) || (pauses.has('*') && queue !== systemQueue);
+  const paused = isPaused(pauses, queue);
   const allowance = allowancesOf(tables, now, [queue]).get(queue);
   let stalled = 0;
   if (allowance) for (const part of tables.stalledByQueue(now)) if (part.queue === queue) stalled += part.n;

@@ -58,7 +58,8 @@ export function createTables(): Tables {
 
   return {
     nextSeq: () => ++seq,
-    nextEpoch: () => ++epoch,
+    nextEpoch: (least) => (epoch = Math.max(epoch + 1, least)),
+    lastEpoch: () => epoch,
 
     isKnown: (id) => rows.mayBeKnown(id) && (rows.get(id) !== undefined || tombstones.has(id)),
     live(id) {
@@ -185,8 +186,7 @@ export function createTables(): Tables {
     expiredIn: (queue, now, limit) => pending.expiredIn(queue, now, limit),
 
     paused: () => paused,
-    setPaused: (queue, on) => void (on ? paused.add(queue) : paused.delete(queue)),
-    clearPauses: () => paused.clear(),
+    setPaused: (word, on) => void (on ? paused.add(word) : paused.delete(word)),
     ...createFences(),
 
     addEvents: (at, list) => events.add(at, list),

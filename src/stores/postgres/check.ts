@@ -1,37 +1,57 @@
-/** What only the server knows about how safe the data are. */
-import { types } from './driver.js';
-import type { Run } from './run.js';
+/** What only the server knows about how safe the data are, and whether it can be written. */
+import { clockWarnings } from '../../core/epoch.js';
+import type { StoreWarning } from '../../core/store.js';
+import type { Call } from './call.js';
 
-export interface Warning {
-  readonly code: string;
-  readonly message: string;
+type Row = readonly [
+  ...[at: number, seen: number, isStandby: boolean, readOnly: string, isDiskFull: boolean],
+  ...[fsync: string, commits: string, isolation: string, standbys: number, isSynchronous: boolean],
+];
+
+export async function warningsOf(call: Call, now: number | null, where: string): Promise<readonly StoreWarning[]> {
+  const [row] = (await call('read_health_v1', [now])) as unknown as readonly [Row];
+  const [at, seen] = row;
+  return [...blocksIn(row, where), ...dangersIn(row, where), ...clockWarnings(at, seen * 1_000, 'the server')];
 }
 
-type Row = readonly [fsync: string, commit: string, isStandby: boolean, isolation: string];
-
-const text = `select current_setting('fsync'), current_setting('synchronous_commit'), pg_is_in_recovery(),
-  current_setting('default_transaction_isolation')`;
-
-export async function warningsOf(run: Run, where: string): Promise<readonly Warning[]> {
-  const [row] = await run(() => ({ text, rowMode: 'array', types }), 'reading');
-  return warningsIn(row as unknown as Row, where);
+/** Nothing can be written. */
+function blocksIn([, , isStandby, readOnly, isDiskFull]: Row, where: string): StoreWarning[] {
+  const found: StoreWarning[] = [];
+  const block = (code: string, message: string): void =>
+    void found.push({ code, message: `${where} ${message}`, blocks: true });
+  if (isStandby) block('STANDBY', 'is a standby, which cannot be written: give the URL of the primary.');
+  else if (readOnly === 'on')
+    block(
+      'READ_ONLY',
+      'begins transactions read-only, so nothing can be written: alter role … set default_transaction_read_only = off.',
+    );
+  if (isDiskFull)
+    block('DISK_FULL', 'has a full disk: new jobs cannot be stored. Free some space; the next try works.');
+  return found;
 }
 
-function warningsIn([fsync, commit, isStandby, isolation]: Row, where: string): Warning[] {
-  const found: Warning[] = [];
+function dangersIn(row: Row, where: string): StoreWarning[] {
+  const [, , isStandby, , , fsync, commits, isolation, standbys, isSynchronous] = row;
+  const found: StoreWarning[] = [];
   const warn = (code: string, message: string): void => void found.push({ code, message: `${where} ${message}` });
   if (fsync === 'off') warn('FSYNC_OFF', 'runs with fsync = off: a power loss may damage everything in it.');
-  if (commit === 'off')
+  if (commits === 'off')
     warn(
       'SYNCHRONOUS_COMMIT_OFF',
       'runs with synchronous_commit = off on these connections: a crash may take back what was acknowledged, ' +
         'and two workers may then run the same job. Set it to on for this role.',
     );
-  if (isStandby) warn('STANDBY', 'is a standby, which cannot be written: give the URL of the primary.');
   if (isolation !== 'read committed')
     warn(
       'ISOLATION',
-      `begins transactions as ${isolation}: calls get in each other's way more often than they need to.`,
+      `begins transactions as ${isolation}: each call takes three round trips, because it begins and commits its own. ` +
+        `Let this role begin them otherwise: alter role … set default_transaction_isolation = 'read committed'.`,
+    );
+  if (standbys > 0 && !isStandby && !isSynchronous)
+    warn(
+      'ASYNCHRONOUS_STANDBY',
+      `does not wait for ${standbys === 1 ? 'its standby' : `any of its ${standbys} standbys`}: if one is promoted, what was ` +
+        'acknowledged last may be lost, and jobs may run twice. Set synchronous_standby_names, and leave synchronous_commit on.',
     );
   return found;
 }

@@ -1,5 +1,6 @@
 /** PostgreSQL's error codes in our words. */
 import { type Code, LastoutError } from '../../core/errors.js';
+import { bareError, masked } from '../../core/masked.js';
 
 /** https://www.postgresql.org/docs/current/errcodes-appendix.html */
 export const state = {
@@ -20,6 +21,9 @@ export const state = {
   diskFull: '53100',
   lockTimeout: '55P03',
   cancelled: '57014',
+  /** Raised by our own functions: see sql/settings.ts and sql/matches.ts. */
+  notReadCommitted: 'LO003',
+  steppedBack: 'LO004',
 } as const;
 
 type Wrapped = { readonly code?: unknown; readonly meta?: { readonly code?: unknown }; readonly cause?: unknown };
@@ -44,7 +48,12 @@ function originOf(error: unknown): { readonly code: string; readonly error: unkn
 /** Two transactions got in each other's way, and this one was taken back: worth another try. */
 export function isConflict(error: unknown): boolean {
   const code = stateOf(error);
-  return code === state.serialization || code === state.deadlock;
+  return code === state.serialization || code === state.deadlock || code === state.steppedBack;
+}
+
+/** The session begins its transactions stricter than read committed, and nothing has happened. */
+export function isTooStrict(error: unknown): boolean {
+  return stateOf(error) === state.notReadCommitted;
 }
 
 /** Another transaction has stored the same at the same moment. */
@@ -83,18 +92,19 @@ export function unreachable(error: unknown, where: string): LastoutError {
   const code = stateOf(error);
   if (code?.startsWith('28') || code === state.noSuchDatabase || code === state.denied || /^SASL/.test(textOf(error))) {
     const message = `${where} refused the login: check the user, the password and the database of the URL. (${textOf(error)})`;
-    return new LastoutError('STORE_DENIED', message, detailsOf(code), error);
+    return new LastoutError('STORE_DENIED', message, detailsOf(code), bare(error));
   }
   const message = `${where} cannot be reached: check that it runs and accepts connections there. (${textOf(error)})`;
-  return new LastoutError('STORE_UNAVAILABLE', message, detailsOf(code), error);
+  return new LastoutError('STORE_UNAVAILABLE', message, detailsOf(code), bare(error));
 }
 
 /** Nobody needs to know whether a read was done. */
 export function lost(error: unknown, where: string, kind: 'reading' | 'writing'): LastoutError {
   const what = `The connection to ${where.replace(/^The/, 'the')} was lost before the answer came`;
-  if (kind === 'reading') return new LastoutError('STORE_UNAVAILABLE', `${what}. (${textOf(error)})`, undefined, error);
+  if (kind === 'reading')
+    return new LastoutError('STORE_UNAVAILABLE', `${what}. (${textOf(error)})`, undefined, bare(error));
   const message = `${what}: whether it was done is not known. Look before you repeat it. (${textOf(error)})`;
-  return new LastoutError('RESULT_UNKNOWN', message, undefined, error);
+  return new LastoutError('RESULT_UNKNOWN', message, undefined, bare(error));
 }
 
 /** The server refused the statement and has taken it back. */
@@ -102,7 +112,7 @@ export function refused(error: unknown, where: string): LastoutError {
   if (error instanceof LastoutError) return error;
   const code = stateOf(error);
   const [name, message] = describe(code ?? '', where);
-  return new LastoutError(name, `${message} (PostgreSQL: ${textOf(error)})`, detailsOf(code), error);
+  return new LastoutError(name, `${message} (PostgreSQL: ${textOf(error)})`, detailsOf(code), bare(error));
 }
 
 function describe(code: string, where: string): [Code, string] {
@@ -122,6 +132,7 @@ function describe(code: string, where: string): [Code, string] {
       ];
     case state.serialization:
     case state.deadlock:
+    case state.steppedBack:
       return ['STORE_UNAVAILABLE', `${where} took the step back again and again: others change the same jobs.`];
     case state.cancelled:
     case state.lockTimeout:
@@ -138,8 +149,13 @@ function detailsOf(sqlState: string | undefined): { readonly sqlState: string } 
 /** What the server itself said: a library that wraps it may add the statement with its values, which are nobody's business. */
 export function textOf(error: unknown): string {
   const at = originOf(error)?.error ?? error;
-  if (!(at instanceof Error)) return typeof at === 'string' ? at : 'an error without a message';
-  if (at.message !== '') return at.message;
+  if (!(at instanceof Error)) return typeof at === 'string' ? masked(at) : 'an error without a message';
+  if (at.message !== '') return masked(at.message);
   // Several addresses were tried: the message of such an error is empty.
   return at instanceof AggregateError ? at.errors.map(textOf).join(', ') : at.name;
+}
+
+/** Without what a driver or a library adds: statements with their values, rows, the address. */
+function bare(error: unknown): Error {
+  return bareError(originOf(error)?.error ?? error, textOf(error));
 }

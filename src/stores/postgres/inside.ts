@@ -126,8 +126,17 @@ function explain(error: unknown, where: string): LastoutError {
   if (error instanceof LastoutError) return error;
   const code = stateOf(error);
   if (code === state.noSuchSchema || code === state.noSuchTable) return otherDatabase(where, error);
+  if (code === state.notReadCommitted) return tooStrict(error);
   if (code === state.serialization || code === state.deadlock) return overtaken(error, where, code);
   return code === undefined ? unfit(error) : refused(error, where);
+}
+
+/** Its snapshot does not show how many wait by now. */
+function tooStrict(cause: unknown): LastoutError {
+  const message =
+    'tx cannot add to a queue with maxPending, because it does not see what others have added since it began. ' +
+    'Nothing was written: start it with "begin isolation level read committed".';
+  return new LastoutError('INVALID_TRANSACTION', message, undefined, cause);
 }
 
 function overtaken(error: unknown, where: string, sqlState: string): LastoutError {

@@ -184,7 +184,9 @@ export function createEar(connect: (() => Promise<Connection>) | null, system: S
   };
 }
 
-const atWork = `select 1 from pg_stat_activity where pid = $1 and state is distinct from 'idle'`;
+/** Between the statements of a transaction it waits for the client, as when it is idle. */
+const atWork = `select 1 from pg_stat_activity where pid = $1 and state is distinct from 'idle'
+  and state is distinct from 'idle in transaction'`;
 
 function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;

@@ -1,14 +1,26 @@
-/** The schema of a namespace, made and upgraded by numbered migrations, once, by whoever comes first. */
+/** The schema of a namespace, made and upgraded once, by whoever comes first. */
 import { LastoutError } from '../../core/errors.js';
 import type { Durability } from '../../core/store.js';
 import type { System } from '../../core/system.js';
 import { type PgClient, type PgQuery, types } from './driver.js';
 import { isCutOff, isLost, lost, refused, state, stateOf } from './errors.js';
 import type { Lent, Pool } from './pool.js';
-import { migrations as released } from './schema.js';
+import { layout as current } from './schema.js';
 
-/** `schema` is a quoted name. A migration that was released never changes. */
+/** SQL for a schema, given by its quoted name. */
 export type Migration = (schema: string) => string;
+
+/** What a schema should look like, and how one that is there gets to look like it. */
+export interface Layout {
+  /** A new schema, at the newest version. */
+  readonly create: Migration;
+  /** From each released version to the next; there is one version more than there are upgrades. */
+  readonly upgrades: readonly Migration[];
+  /** Follows the upgrades. */
+  readonly replace: Migration;
+}
+
+export const versionOf = ({ upgrades }: Layout): number => upgrades.length + 1;
 
 /** What opening a store would do to the database. */
 export interface MigrationPlan {
@@ -32,7 +44,7 @@ export interface MigrateParts {
   readonly where: string;
   readonly system: System;
   /** Tests bring some of their own. */
-  readonly migrations?: readonly Migration[];
+  readonly layout?: Layout;
 }
 
 /** The functions need no younger one; tested from 15 on. */
@@ -55,12 +67,12 @@ export function schemaOf(namespace: string): string {
 }
 
 export async function migrate(parts: MigrateParts): Promise<Place> {
-  const { where, migrations = released } = parts;
+  const { where, layout = current } = parts;
   const schema = schemaOf(parts.namespace);
   return onOne(parts, async (client) => {
     const look = () => lookAround(client, parts, schema);
     let found = await look();
-    if (found.version < migrations.length) {
+    if (found.version < versionOf(layout)) {
       await upgrade(client, parts, schema, look);
       found = await look();
     }
@@ -70,22 +82,22 @@ export async function migrate(parts: MigrateParts): Promise<Place> {
 }
 
 export function planOf(parts: MigrateParts): Promise<MigrationPlan> {
-  const { migrations = released } = parts;
+  const { layout = current } = parts;
   const schema = schemaOf(parts.namespace);
   return onOne(parts, async (client) => {
     const { version, hasSchema } = await lookAround(client, parts, schema);
-    return { from: version, to: migrations.length, sql: sqlOf(schema, version, hasSchema, migrations) };
+    return { from: version, to: versionOf(layout), sql: sqlOf(schema, version, hasSchema, layout) };
   });
 }
 
 /** What a database without the schema needs. */
-export function firstPlan(namespace: string, migrations: readonly Migration[] = released): MigrationPlan {
-  return { from: 0, to: migrations.length, sql: sqlOf(schemaOf(namespace), 0, false, migrations) };
+export function firstPlan(namespace: string, layout: Layout = current): MigrationPlan {
+  return { from: 0, to: versionOf(layout), sql: sqlOf(schemaOf(namespace), 0, false, layout) };
 }
 
-function sqlOf(schema: string, version: number, hasSchema: boolean, migrations: readonly Migration[]): string {
-  const steps = stepsOf(schema, version, hasSchema, migrations);
-  return steps.length === 0 ? '' : `${['begin', lockText(schema), ...steps, 'commit'].join(';\n')};\n`;
+function sqlOf(schema: string, version: number, hasSchema: boolean, layout: Layout): string {
+  const steps = stepsOf(schema, version, hasSchema, layout);
+  return steps.length === 0 ? '' : `${[begin, lockText(schema), ...steps, 'commit'].join(';\n')};\n`;
 }
 
 async function onOne<T>({ pool, where }: MigrateParts, work: (client: PgClient) => Promise<T>): Promise<T> {
@@ -114,7 +126,7 @@ interface Found {
 }
 
 async function lookAround(client: PgClient, parts: MigrateParts, schema: string): Promise<Found> {
-  const { where, namespace, system, migrations = released } = parts;
+  const { where, namespace, system, layout = current } = parts;
   const ask = (query: PgQuery) => rowsFrom(client, query, system);
   const [around] = await ask({ text: aroundText, values: [namespace] });
   const [server, encoding, isSafe, database, role, hasSchema, hasMeta, strangers] = around as AroundRow;
@@ -130,7 +142,7 @@ async function lookAround(client: PgClient, parts: MigrateParts, schema: string)
     const meta = new Map(rows as readonly (readonly [string, string])[]);
     const version = Number(meta.get('schema'));
     if (!Number.isInteger(version)) throw notOurs(where, namespace, 'meta');
-    if (version > migrations.length) throw newer(where, namespace, version, migrations.length);
+    if (version > versionOf(layout)) throw newer(where, namespace, version, versionOf(layout));
     return { ...known, version, identity: meta.get('identity') ?? null };
   } catch (error) {
     if (stateOf(error) === state.denied) throw denied(error, where, role, grantsOf(schema, role));
@@ -148,22 +160,25 @@ const aroundText = `select current_setting('server_version_num')::int, current_s
   (select min(c.relname) from pg_catalog.pg_class c where c.relnamespace = n.oid and c.relkind in ('r', 'v', 'm', 'f', 'p'))
 from (select) one left join pg_catalog.pg_namespace n on n.nspname = $1`;
 
+/** Who waited for the lock must see what was done meanwhile, whatever the session begins with. */
+const begin = 'begin isolation level read committed';
+
 /** The advisory lock lets one at a time through; who comes second looks again and finds the work done. */
 async function upgrade(
   client: PgClient,
-  { system, where, migrations = released }: MigrateParts,
+  { system, where, layout = current }: MigrateParts,
   schema: string,
   look: () => Promise<Found>,
 ): Promise<void> {
   const run = (text: string) => rowsFrom(client, { text }, system);
-  await run('begin');
+  await run(begin);
   try {
     await run(`set local statement_timeout = 0; set local lock_timeout = ${lockMs.others}`);
     await run(lockText(schema));
     await run(`set local lock_timeout = ${lockMs.tables}`);
     const found = await look();
     try {
-      for (const step of stepsOf(schema, found.version, found.hasSchema, migrations)) await run(step);
+      for (const step of stepsOf(schema, found.version, found.hasSchema, layout)) await run(step);
     } catch (error) {
       throw stateOf(error) === state.denied ? mayNotCreate(error, where, schema, found) : error;
     }
@@ -174,16 +189,18 @@ async function upgrade(
   }
 }
 
-function stepsOf(schema: string, version: number, hasSchema: boolean, migrations: readonly Migration[]): string[] {
-  const missing = migrations.slice(version).map((migration) => migration(schema).trim().replace(/;$/, ''));
-  if (missing.length === 0) return [];
-  const first = [
+function stepsOf(schema: string, version: number, hasSchema: boolean, layout: Layout): string[] {
+  const newest = versionOf(layout);
+  if (version === newest) return [];
+  const meta = [
     ...(hasSchema ? [] : [`create schema ${schema}`]),
     `create table ${schema}.meta (name text primary key, value text not null)`,
     `insert into ${schema}.meta values ('schema', '0'), ('identity', gen_random_uuid()::text)`,
   ];
-  const last = `update ${schema}.meta set value = '${migrations.length}' where name = 'schema'`;
-  return [...(version === 0 ? first : []), ...missing, last];
+  const wanted = version === 0 ? [layout.create] : [...layout.upgrades.slice(version - 1), layout.replace];
+  const steps = wanted.map((step) => step(schema).trim().replace(/;$/, '')).filter((step) => step !== '');
+  const last = `update ${schema}.meta set value = '${newest}' where name = 'schema'`;
+  return [...(version === 0 ? meta : []), ...steps, last];
 }
 
 function lockText(schema: string): string {

@@ -94,7 +94,7 @@ async function storeOn({ server, place, meeting, context, release }: StoreParts)
       own.add(leave);
       return leave;
     },
-    check: () => warningsOf(run, where),
+    check: () => warningsOf(call, system.givenNow(), where),
     async close() {
       if (closed) return;
       closed = true;

@@ -47,7 +47,7 @@ export async function readLog(call: Call, now: number | null, request: ReadReque
     case 'ledger':
       return readLedger(call, request);
     case 'audit':
-      return readAudit(call, request);
+      return readAudit(call, now, request);
     case 'workers':
       return readWorkers(call, now);
   }
@@ -170,18 +170,22 @@ type AuditRow = readonly [
   live: number,
   attention: string | null,
   next: number | null,
+  queue: string | null,
+  state: State,
 ];
 
-async function readAudit(call: Call, { cursor, limit }: PageRequest): Promise<AuditPage> {
-  const args = [cursor === null ? null : seqOf(cursor), limit];
-  const rows = (await call('read_audit_v1', args)) as unknown as readonly AuditRow[];
+async function readAudit(call: Call, now: number | null, { cursor, limit }: PageRequest): Promise<AuditPage> {
+  const args = [now, cursor === null ? null : seqOf(cursor), limit];
+  const rows = (await call('read_audit_v2', args)) as unknown as readonly AuditRow[];
   const kinds: { [kind: string]: AuditKind } = {};
+  const found: { queue: string; state: State; n: number }[] = [];
   let next: string | null = null;
-  for (const [kind, created, released, live, attention, after] of rows) {
-    if (kind === null) next = after!.toString(36);
-    else kinds[kind] = { created, released, live, attention: idsIn(attention) };
+  for (const [kind, created, released, live, attention, after, queue, state] of rows) {
+    if (kind !== null) kinds[kind] = { created, released, live, attention: idsIn(attention) };
+    else if (queue !== null) found.push({ queue, state, n: live });
+    else next = after!.toString(36);
   }
-  return { kinds, next };
+  return { kinds, found, next };
 }
 
 async function readWorkers(call: Call, now: number | null): Promise<readonly WorkerCard[]> {

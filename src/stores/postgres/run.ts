@@ -1,7 +1,7 @@
 /** One statement on a connection of the pool: tried again where nothing has happened, told apart where that is not known. */
 import type { System } from '../../core/system.js';
 import { breakOff, type PgQuery, unsentBytes } from './driver.js';
-import { isConflict, isCutOff, isLost, isUnprepared, isUnsent, lost, refused } from './errors.js';
+import { isConflict, isCutOff, isLost, isTooStrict, isUnprepared, isUnsent, lost, refused, textOf } from './errors.js';
 import type { Ear } from './listen.js';
 import type { Lent, Pool } from './pool.js';
 
@@ -28,6 +28,8 @@ const hopelessMs = 14_000;
 export function createRun({ pool, where, system, ear }: RunParts): Run {
   /** Until the session turns out to be shared with others. */
   let named = true;
+  /** Once a session turned out to begin its transactions stricter: each statement then gets a transaction that says how it begins. */
+  let strict = false;
 
   async function answered(lent: Lent, query: PgQuery): Promise<Rows> {
     const stop = watch(lent);
@@ -36,6 +38,21 @@ export function createRun({ pool, where, system, ear }: RunParts): Run {
     } finally {
       stop();
     }
+  }
+
+  /** The commit alone can leave open whether it was done: what is lost before it was taken back. */
+  async function inTransaction(lent: Lent, query: PgQuery): Promise<Rows> {
+    let rows: Rows;
+    try {
+      await answered(lent, { text: 'begin isolation level read committed' });
+      rows = await answered(lent, query);
+    } catch (error) {
+      if (isLost(error) || isCutOff(error)) throw new Uncommitted(error);
+      await answered(lent, { text: 'rollback' });
+      throw error;
+    }
+    await answered(lent, { text: 'commit' });
+    return rows;
   }
 
   /** A connection that went silently would keep its caller, and its place in the pool, until the deadline of the call. */
@@ -63,19 +80,33 @@ export function createRun({ pool, where, system, ear }: RunParts): Run {
       const lent = await pool.lend();
       let failed: unknown;
       try {
-        return await answered(lent, queryOf(named && lent.pid !== null));
+        const query = queryOf(named && lent.pid !== null);
+        return await (strict ? inTransaction(lent, query) : answered(lent, query));
       } catch (error) {
         failed = error;
       } finally {
         lent.giveBack(failed !== undefined && (isLost(failed) || isCutOff(failed)));
       }
       if (isUnprepared(failed)) named = false;
-      const isOpen = isLost(failed) && !isUnsent(failed);
-      const again = isOpen
-        ? kind === 'reading'
-        : isConflict(failed) || isUnprepared(failed) || isUnsent(failed) || isCutOff(failed);
-      if (again && tries < triesMax) continue;
-      throw isOpen ? lost(failed, where, kind) : refused(failed, where);
+      if (isTooStrict(failed)) strict = true;
+      const isOpen = isLost(failed) && !isUndone(failed);
+      const again = isOpen ? kind === 'reading' : isUndone(failed) || isWorthAnother(failed);
+      if (!again || tries === triesMax) throw isOpen ? lost(failed, where, kind) : refused(failed, where);
     }
   };
+}
+
+/** The connection was lost before a commit was sent: nothing has happened. */
+class Uncommitted extends Error {
+  constructor(override readonly cause: unknown) {
+    super(textOf(cause));
+  }
+}
+
+function isUndone(error: unknown): boolean {
+  return isUnsent(error) || error instanceof Uncommitted;
+}
+
+function isWorthAnother(error: unknown): boolean {
+  return isConflict(error) || isUnprepared(error) || isTooStrict(error) || isCutOff(error);
 }

@@ -1,11 +1,17 @@
-/** The tables and functions of a schema, made and upgraded by numbered migrations. A migration that was released never changes. */
+/**
+ * The tables and functions of a schema. A new schema is made as it is now; one that an earlier version has made is brought
+ * there by the upgrades, which change tables and types, and then gets the functions of now in place of its own.
+ */
+import type { Layout } from './migrate.js';
 import { alike } from './sql/alike.js';
 import { audit } from './sql/audit.js';
 import { batch } from './sql/batch.js';
 import { claim } from './sql/claim.js';
 import { end } from './sql/end.js';
+import { epoch } from './sql/epoch.js';
 import { exchange } from './sql/exchange.js';
 import { find } from './sql/find.js';
+import { health } from './sql/health.js';
 import { hold } from './sql/hold.js';
 import { insert } from './sql/insert.js';
 import { limits } from './sql/limits.js';
@@ -23,20 +29,39 @@ import { settle } from './sql/settle.js';
 import { step } from './sql/step.js';
 import { subjects } from './sql/subjects.js';
 import { sweep } from './sql/sweep.js';
-import { tables } from './sql/tables.js';
+import { noStatistics, tables } from './sql/tables.js';
 import { tally } from './sql/tally.js';
 import { tend } from './sql/tend.js';
 import { term } from './sql/term.js';
 import { why } from './sql/why.js';
 
 /** In an order in which each part finds the types that it uses. */
-const parts = [
-  ...[tables, step, place, end, policies, matches, insert, own, batch, alike, limits, find, ready, tend, claim],
-  ...[settle, exchange, move, hold, remove, retention, term, subjects, sweep, tally, read, why, plan, audit],
+const code = [
+  ...[step, place, end, policies, matches, insert, own, batch, alike, limits, find, ready, tend, epoch, claim],
+  ...[settle, exchange, move, hold, remove, retention, term, subjects, sweep, tally, read, why, plan, audit, health],
 ];
 
-/** `schema`: a quoted identifier. */
-const first = (schema: string): string =>
+/** `schema` is a quoted name. */
+const textOf = (schema: string, parts: readonly ((schema: string) => string)[]): string =>
   `set local check_function_bodies = off;\n${parts.map((part) => part(schema)).join('')}`;
 
-export const migrations: readonly ((schema: string) => string)[] = [first];
+/** Everything, for a new schema. */
+const create = (schema: string): string => textOf(schema, [tables, noStatistics, ...code]);
+
+/**
+ * The functions and views, in place of those that are there. They keep their identity, so that a process of an earlier version
+ * goes on in the middle of its work: by the functions of now, and by its own where a verb has got a new number since.
+ */
+const replace = (schema: string): string =>
+  textOf(schema, [noStatistics, ...code])
+    .replace(/^create type [^;]*;\n/gm, '')
+    .replace(/^create (function|view) /gm, 'create or replace $1 ');
+
+/** From each released version to the next: its tables and types. One that was released never changes. */
+const upgrades: Layout['upgrades'] = [
+  (s) => `
+drop function ${s}.lock_types(text[]);
+`,
+];
+
+export const layout: Layout = { create, upgrades, replace };

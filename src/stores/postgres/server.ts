@@ -2,7 +2,8 @@
 import { show } from '../../core/duration.js';
 import { LastoutError } from '../../core/errors.js';
 import type { System } from '../../core/system.js';
-import { refuseUnknown } from '../../core/unknown-option.js';
+import { ownOptions } from '../../core/own-options.js';
+import { reading } from '../../core/reading.js';
 import { connect } from './connection.js';
 import { loadDriver, type OwnClient, type PgPool } from './driver.js';
 import { checkGiven, useGiven } from './given.js';
@@ -35,20 +36,23 @@ const maxMax = 100;
 
 /** Checks what it is given at once, and connects when it is called. */
 export function serverOf(source: PostgresSource, options: PostgresOptions): (system: System) => Promise<Server> {
-  refuseUnknown(source, ['url', 'pool'], 'The first argument of postgresStore');
-  refuseUnknown(options, ['max', 'listen'], 'The options of postgresStore');
-  const { max = defaultMax, listen = true } = options;
+  const { url, pool: given }: { url?: unknown; pool?: unknown } = ownOptions(
+    source ?? null,
+    ['url', 'pool'],
+    'The first argument of postgresStore',
+  );
+  const { max = defaultMax, listen = true } = ownOptions(options, ['max', 'listen'], 'The options of postgresStore');
   if (!Number.isInteger(max) || max < 1 || max > maxMax)
     throw new LastoutError('INVALID_LIMIT', `max is ${show(max)}; give a whole number from 1 to ${maxMax}.`);
   if (typeof listen !== 'boolean')
     throw new LastoutError('UNKNOWN_OPTION', `listen is ${show(listen)}; it is true or false.`);
-  if ('pool' in source && !('url' in source)) {
-    const pool = checkGiven(source.pool);
+  if (given !== undefined && url === undefined) {
+    const pool = reading('The pool of postgresStore', 'INVALID_URL', () => checkGiven(given));
     return (system) => fromPool(pool, listen, system);
   }
-  if ('pool' in source || typeof source.url !== 'string')
+  if (given !== undefined || typeof url !== 'string')
     throw new LastoutError('INVALID_URL', 'postgresStore takes either { url }, or { pool } with a Pool of "pg".');
-  const address = addressOf(source.url);
+  const address = addressOf(url);
   return async (system) => {
     const driver = await loadDriver();
     const newClient = (): OwnClient => address.newClient(driver);

@@ -1,6 +1,6 @@
 /** The facts of tally_v1 put together. */
 import { finishedStates } from '../../core/job.js';
-import { systemQueue } from '../../core/names.js';
+import { isAllPaused, isPaused, namesIn } from '../../core/pauses.js';
 import type { QueueTally, Tally } from '../../core/store.js';
 import type { Rows } from './run.js';
 
@@ -19,12 +19,12 @@ export function tallyIn(rows: Rows): Tally {
   const countsOf = (queue: string): Counts => {
     let counts = queues.get(queue);
     if (!counts) {
-      const isPaused = paused.has(queue) || (paused.has('*') && queue !== systemQueue);
-      queues.set(queue, (counts = emptyCounts(queue, isPaused)));
+      queues.set(queue, (counts = emptyCounts(queue, isPaused(paused, queue))));
     }
     return counts;
   };
-  for (const name of paused) if (name !== '*') countsOf(name);
+  const named = new Set(namesIn(paused));
+  for (const name of named) countsOf(name);
   for (const [queue, [pending, delayed, processing, completed, failed, cancelled, expired]] of of('counts'))
     Object.assign(countsOf(queue), { pending, delayed, processing, completed, failed, cancelled, expired });
   for (const [queue, [expired, later]] of of('expired')) {
@@ -43,7 +43,11 @@ export function tallyIn(rows: Rows): Tally {
     Object.assign(counts, blockOf(counts, allowances.get(counts.queue)));
     counts.full = counts.pending >= (most.get(counts.queue) ?? Number.POSITIVE_INFINITY);
   }
-  return { queues: [...queues.values()].filter(isWorthTelling), paused: paused.has('*'), overdue: numberIn('overdue') };
+  return {
+    queues: [...queues.values()].filter((counts) => named.has(counts.queue) || isWorthTelling(counts)),
+    paused: isAllPaused(paused),
+    overdue: numberIn('overdue'),
+  };
 }
 
 /** A lapsed claim holds no slot any more: the next claim brings it back first. */

@@ -20,11 +20,12 @@ const known = new Set([
   ...['keepalives', 'keepalives_idle', 'keepalives_interval', 'keepalives_count'],
 ]);
 
+const writeSo = 'Write letters such as # / ? @ in a password as %23 %2F %3F %40';
+
 export function addressOf(url: string): Address {
   const parsed = parse(url);
   const query = parsed.searchParams;
-  const strange = [...query.keys()].find((name) => !known.has(name));
-  if (strange !== undefined) throw invalid(`there is no parameter "${strange}"`);
+  checkParts(parsed);
   const password = query.get('password') ?? parsed.password;
   complete(parsed);
   const config = {
@@ -56,7 +57,17 @@ function parse(url: string): URL {
   // The user of a socket stands before no host, which a URL does not allow.
   for (const text of [url, url.replace('@/', '@localhost/')])
     if (URL.canParse(text) && /^[a-z]+:\/\//i.test(text)) return new URL(text);
-  throw invalid('it cannot be read; write letters such as # / ? @ in a password as %23 %2F %3F %40');
+  throw invalid(`it cannot be read. ${writeSo}`);
+}
+
+/** A password with one of these letters in it ends up in another part, and must not be shown with it. */
+function checkParts({ pathname, hash, searchParams: query }: URL): void {
+  const isStrange = [...query.keys()].some((name) => !known.has(name));
+  if (isStrange) throw invalid(`a parameter after "?" is not known; known are ${[...known].join(', ')}. ${writeSo}`);
+  if (pathname.includes('@') || pathname.indexOf('/', 1) > 0 || hash !== '')
+    throw invalid(`the part after the host is not the name of a database. ${writeSo}`);
+  if (/[@\s]/.test(query.get('host') ?? '')) throw invalid('the parameter host is not the name of a host');
+  if (!/^\d{0,5}$/.test(query.get('port') ?? '')) throw invalid('the parameter port is not a number');
 }
 
 /** As libpq does without an environment. */

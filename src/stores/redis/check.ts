@@ -1,18 +1,13 @@
 /** What the server says about itself: whether it will do, how much it keeps, and what is to be feared. */
 import { LastoutError } from '../../core/errors.js';
-import type { Durability } from '../../core/store.js';
+import type { Durability, StoreWarning } from '../../core/store.js';
 import type { Script } from './call.js';
 import type { Connection } from './connection.js';
 import { ifAllowed, repeatable } from './errors.js';
 
-export interface Warning {
-  readonly code: string;
-  readonly message: string;
-}
-
 export interface Findings {
   readonly durability: Durability;
-  readonly warnings: readonly Warning[];
+  readonly warnings: readonly StoreWarning[];
 }
 
 type Facts = { readonly [name: string]: string | undefined };
@@ -91,7 +86,7 @@ function durabilityOf(info: Facts, config: Facts | null): Durability {
 
 function findingsOf(info: Facts, config: Facts | null, where: string): Findings {
   const durability = durabilityOf(info, config);
-  const warnings: Warning[] = [];
+  const warnings: StoreWarning[] = [];
   const warn = (code: string, message: string): void => void warnings.push({ code, message: `${where} ${message}` });
 
   if (info['aof_enabled'] === undefined)
@@ -133,7 +128,7 @@ export interface Mark {
   /** The name of the data that are there now. */
   read(): Promise<string>;
   /** A warning, for as long as the store is open, once the data are not those that were found when it was opened. */
-  check(): Promise<readonly Warning[]>;
+  check(): Promise<readonly StoreWarning[]>;
 }
 
 /** Somebody may delete everything (FLUSHALL), or the server may come back without its data. Work goes on; it is said. */

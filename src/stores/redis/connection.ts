@@ -5,7 +5,7 @@
 import { LastoutError } from '../../core/errors.js';
 import { atMost, type System } from '../../core/system.js';
 import type { Client } from './driver.js';
-import { isUnsent, refusedGreeting, repeatable, translate, unreachable } from './errors.js';
+import { isMoving, isUnsent, refusedGreeting, repeatable, translate, unreachable } from './errors.js';
 import type { Source } from './source.js';
 
 export type Args = readonly (string | number)[];
@@ -24,6 +24,8 @@ export interface Connection {
 
 /** How long a command waits for a connection. */
 const waitMs = 3_000;
+/** How long a command waits for a cluster that moves the namespace to another node, and how often it is sent meanwhile. */
+const moving = { waitMs: 10_000, everyMs: 100 } as const;
 /** A server from which nothing comes in so many looks is taken for gone, and its connection is given up. */
 const silence = { lookMs: 250, looks: 9 } as const;
 const retry = { leastMs: 50, mostMs: 1_000 } as const;
@@ -112,8 +114,9 @@ function connectionOf(client: Client, where: string, system: System): Connection
       watched.answered();
     }
   }
-  /** What was not written may be written to the next connection. */
+  /** What was not written may be written to the next connection. What a moving slot refused may be sent again. */
   async function send(command: string, args: Args, to: Client = client): Promise<unknown> {
+    const began = system.monotonic();
     for (let tries = 1; ; tries++) {
       if (!isReady()) await ready();
       try {
@@ -124,6 +127,10 @@ function connectionOf(client: Client, where: string, system: System): Connection
           continue;
         }
         const known = translate(error, where);
+        if (isMoving(known) && system.monotonic() - began < moving.waitMs) {
+          await new Promise<void>((resolve) => void system.timer(moving.everyMs, resolve));
+          continue;
+        }
         if (known.code === 'STORE_READONLY') leave(); // after a failover the name may lead to the new primary
         throw known;
       }

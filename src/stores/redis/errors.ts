@@ -1,5 +1,6 @@
 /** Errors of the server and of ioredis in our words. What they carry of commands (payloads, passwords) stays behind. */
 import { type Code, LastoutError } from '../../core/errors.js';
+import { bareError, masked } from '../../core/masked.js';
 
 /** The server answered with an error. */
 function isReply(error: unknown): error is Error {
@@ -18,6 +19,11 @@ export function isUnknownScript(error: unknown): boolean {
 /** What it named is not there any more, and nothing was done (`sameData` in lua/limits.ts). */
 export function isLostData(error: unknown): boolean {
   return error instanceof LastoutError && error.details?.['redisError'] === 'LOST';
+}
+
+/** A cluster is moving the namespace to another node, and nothing was done. */
+export function isMoving(error: LastoutError): boolean {
+  return error.details?.['redisError'] === 'TRYAGAIN';
 }
 
 const clusterAdvice = 'give it as redisStore({ client }) with an ioredis Cluster';
@@ -51,7 +57,9 @@ export function isUnsent(error: unknown): boolean {
 }
 
 /** ioredis gave up, and nothing that it wrote before was done. */
-const undone = /Too many Cluster redirections|startup nodes/;
+const undone = /startup nodes/;
+/** So did it here: nodes sent it to one another, as they do while a slot moves. */
+const sentAround = /Too many Cluster redirections/;
 
 /** An error raised inside of a script that had begun: how far it came is not known. */
 const insideScript = /on @user_script/;
@@ -61,16 +69,20 @@ export function translate(error: unknown, where: string): LastoutError {
   if (error instanceof LastoutError) return error;
   if (isReply(error)) return refused(error, where);
   if (isUnsent(error) || undone.test(textOf(error))) return unreachable(where, error);
+  if (sentAround.test(textOf(error))) return refusedWith('TRYAGAIN', textOf(error), where, error);
   const message = `${where} was lost before it answered: whether it was done is not known. Look before you repeat it.`;
   return new LastoutError('RESULT_UNKNOWN', `${message} (${textOf(error)})`, undefined, bare(error));
+}
+
+function refusedWith(word: string, message: string, where: string, error: unknown): LastoutError {
+  const [code, why] = refusals[word]!;
+  return new LastoutError(code, `${where} ${why}. (Redis: ${message})`, { redisError: word }, bare(error));
 }
 
 function refused(error: Error, where: string): LastoutError {
   const word = wordOf(error);
   const details = { redisError: word };
-  const [code, why] = Object.hasOwn(refusals, word) ? refusals[word]! : [undefined, ''];
-  if (code !== undefined)
-    return new LastoutError(code, `${where} ${why}. (Redis: ${error.message})`, details, bare(error));
+  if (Object.hasOwn(refusals, word)) return refusedWith(word, error.message, where, error);
   if (insideScript.test(error.message)) {
     const message = `${where} broke a script off: whether it was done is not known. (Redis: ${error.message})`;
     return new LastoutError('RESULT_UNKNOWN', message, details, bare(error));
@@ -126,14 +138,11 @@ function textOf(error: unknown): string {
     code?: unknown;
     lastNodeError?: unknown;
   };
-  const text = typeof message === 'string' && message !== '' ? message : String(code ?? error);
+  const text = masked(typeof message === 'string' && message !== '' ? message : String(code ?? error));
   return lastNodeError ? `${text} ${textOf(lastNodeError)}` : text.replace(/\.$/, '');
 }
 
 /** The error without its command, whose arguments are payloads or a password. */
 function bare(error: unknown): Error | undefined {
-  if (error === null || error === undefined) return undefined;
-  const plain = new Error(textOf(error));
-  plain.name = error instanceof Error ? error.name : 'Error';
-  return plain;
+  return error === null || error === undefined ? undefined : bareError(error, textOf(error));
 }

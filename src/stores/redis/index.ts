@@ -6,6 +6,7 @@ import { type Connection, createConnection } from './connection.js';
 import { LastoutError } from '../../core/errors.js';
 import { createHearing, type Hearing } from './hear.js';
 import { createMeeting, type Ear, type Meeting } from '../../core/meeting.js';
+import { upgradeLayout } from './layout.js';
 import { scripts } from './scripts.js';
 import { type RedisSource, readSource, type Source } from './source.js';
 import { redisVerbs } from './store.js';
@@ -117,6 +118,7 @@ async function openNamespace(shared: Shared, context: StoreContext, release: () 
   };
 
   const mark = await placeMark(call, () => context.system.id(), connection.where);
+  await upgradeLayout(call, context.namespace, connection.where);
   const verbs = await redisVerbs({ call, context, mark, sender: meeting.sender, give: meeting.give });
   const own = new Set<() => void>();
   return {

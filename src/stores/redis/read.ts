@@ -150,10 +150,15 @@ function placeIn(cursor: string): string {
 type AuditReply = [
   next: string | null,
   kinds: [name: string, created: number, released: number, live: number, attention: string[]][],
+  found: [queueAndState: string, n: number][],
 ];
 
-function auditIn([next, list]: AuditReply): AuditPage {
+function auditIn([next, list, counted]: AuditReply): AuditPage {
   const kinds: Record<string, AuditKind> = {};
   for (const [name, created, released, live, attention] of list) kinds[name] = { created, released, live, attention };
-  return { kinds, next: cursorOf(next) };
+  const found = counted.map(([field, n]) => {
+    const [queue, state] = field.split(':') as [string, State]; // neither has a colon in it
+    return { queue, state, n };
+  });
+  return { kinds, found, next: cursorOf(next) };
 }

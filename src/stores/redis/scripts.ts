@@ -14,7 +14,7 @@ import { insert, insertBatch } from './lua/insert.js';
 import { allowances, keepLimits, limits, sameData } from './lua/limits.js';
 import { matches } from './lua/matches.js';
 import { move, remove } from './lua/move.js';
-import { pause } from './lua/pause.js';
+import { pause, paused } from './lua/pause.js';
 import { pending } from './lua/pending.js';
 import { place } from './lua/place.js';
 import { begin, claimPlain } from './lua/plain-claim.js';
@@ -31,6 +31,7 @@ import { sweep } from './lua/sweep.js';
 import { tables } from './lua/tables.js';
 import { tally } from './lua/tally.js';
 import { closeTerm, readLedger, term } from './lua/term.js';
+import { upgrade } from './lua/upgrade.js';
 import { view } from './lua/view.js';
 import { why } from './lua/why.js';
 
@@ -53,7 +54,7 @@ function reading(name: string, ...parts: readonly string[]): Script {
 const stored = [rows, chunks, pending, tables, finished, claims];
 const living = [...stored, place, ending];
 const inserting = [fences, scan, matches, insert];
-const claiming = [limits, allowances, tend, ready, view, claim];
+const claiming = [limits, allowances, paused, tend, ready, view, claim];
 /** For scripts that only look: what they never write they need not gather. */
 const lookedAt = ['local flushes, step = {}, { counts = {} }\n', ...stored, ending];
 
@@ -83,16 +84,17 @@ export const scripts = {
   closeTerm: writing('closeTerm', term, closeTerm),
   move: writing('move', ...living, ...inserting, view, find, holding, remove, move),
   dryMove: reading('dryMove', ...lookedAt, place, ...inserting, view, find, holding, remove, move),
-  pause: writing('pause', pause),
+  upgrade: writing('upgrade', ...living, upgrade),
+  pause: writing('pause', paused, pause),
   pauseSubject: writing('pauseSubject', pauseSubject),
   keepLimits: writing('keepLimits', keepLimits),
   find: reading('find', ...lookedAt, scan, view, find, findVerb),
-  tally: reading('tally', ...lookedAt, retention, limits, allowances, due, tally),
+  tally: reading('tally', ...lookedAt, retention, limits, allowances, paused, due, tally),
   readEvents: reading('readEvents', readEvents),
   readLines: reading('readLines', readLines),
   readClaims: reading('readClaims', ...lookedAt, readClaims),
   readDue: reading('readDue', ...lookedAt, due, readDue),
-  readWhy: reading('readWhy', ...lookedAt, limits, allowances, view, cards, why),
+  readWhy: reading('readWhy', ...lookedAt, limits, allowances, paused, view, cards, why),
   readPlan: reading('readPlan', ...lookedAt, plan),
   readLedger: reading('readLedger', readLedger),
   readAudit: reading('readAudit', ...lookedAt, scan, audit),

@@ -2,7 +2,8 @@
 import type { RedisOptions } from 'ioredis';
 import { show } from '../../core/duration.js';
 import { LastoutError } from '../../core/errors.js';
-import { refuseUnknown } from '../../core/unknown-option.js';
+import { ownOptions } from '../../core/own-options.js';
+import { reading } from '../../core/reading.js';
 import { type Client, loadDriver } from './driver.js';
 
 /** A `Redis` or `Cluster` of ioredis 5 or 6. */
@@ -33,12 +34,18 @@ export interface Source {
 }
 
 export function readSource(from: RedisSource): Source {
-  refuseUnknown(from ?? null, ['url', 'options', 'client'], 'The first argument of redisStore');
-  const given = Object.keys(from).filter((name) => (from as Record<string, unknown>)[name] !== undefined);
+  const own: { url?: string; options?: object; client?: GivenClient } = ownOptions(
+    from ?? null,
+    ['url', 'options', 'client'],
+    'The first argument of redisStore',
+  );
+  const given = Object.values(own).filter((value) => value !== undefined);
   if (given.length !== 1) throw invalid('redisStore takes one of { url }, { options } and { client }.');
-  if ('url' in from) return byOptions(optionsOf(from.url), 'url');
-  if ('options' in from) return byOptions(from.options, 'options');
-  return byClient(from.client);
+  return reading('What was given to redisStore', 'INVALID_URL', () => {
+    if (own.url !== undefined) return byOptions(optionsOf(own.url), 'url');
+    if (own.options !== undefined) return byOptions(own.options, 'options');
+    return byClient(own.client!);
+  });
 }
 
 const urlForm = 'redis://USER:PASSWORD@HOST:6379/DATABASE, or rediss://… for TLS';
@@ -47,34 +54,41 @@ const urlForm = 'redis://USER:PASSWORD@HOST:6379/DATABASE, or rediss://… for T
 function optionsOf(text: string): RedisOptions {
   const url = typeof text === 'string' && URL.canParse(text) ? new URL(text) : null;
   if (!url || !/^rediss?:$/.test(url.protocol)) throw invalid(`The URL of redisStore is not of the form ${urlForm}.`);
-  const shown = `${url.protocol}//${url.host}`; // a slip may put the password into any other part
   const db = /^(?:\/(\d{0,5}))?$/.exec(url.pathname);
   if (!db)
-    throw invalid(`${show(shown)}: the part after the host is the number of a database. The form is ${urlForm}.`);
+    throw invalid(
+      `The URL of redisStore: the part after the host is the number of a database. The form is ${urlForm}.`,
+    );
   if (url.search !== '' || url.hash !== '')
-    throw invalid(`${show(shown)}: nothing may follow the database; use redisStore({ options }) for other settings.`);
+    throw invalid(
+      'The URL of redisStore: nothing may follow the database; use redisStore({ options }) for other settings.',
+    );
   return {
     host: url.hostname.replace(/^\[|\]$/g, '') || 'localhost',
     port: url.port === '' ? 6379 : Number(url.port),
     db: Number(db[1] ?? 0),
-    ...(url.username !== '' && { username: decoded(url.username, shown) }),
-    ...(url.password !== '' && { password: decoded(url.password, shown) }),
+    ...(url.username !== '' && { username: decoded(url.username) }),
+    ...(url.password !== '' && { password: decoded(url.password) }),
     ...(url.protocol === 'rediss:' && { tls: {} }),
   };
 }
 
-function decoded(text: string, shown: string): string {
+function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw invalid(`${show(shown)}: write a "%" in the user name or the password as %25.`);
+    throw invalid('The URL of redisStore: write a "%" in the user name or the password as %25.');
   }
 }
 
 function byOptions(options: RedisOptions, name: string): Source {
   if (options === null || typeof options !== 'object')
-    throw invalid(`{ ${name} } of redisStore is ${show(options)}; give options of ioredis.`);
+    throw invalid(`{ ${name} } of redisStore is no object; give options of ioredis.`);
   const { host = 'localhost', port = 6379, path, sentinels, db = 0 } = options;
+  // Messages name the host, and a URL in its place would show a password.
+  const hosts = [host, path, ...(sentinels ?? []).map((sentinel) => sentinel?.host)];
+  if (hosts.some((one) => one !== undefined && (typeof one !== 'string' || /@|:\/\//.test(one))))
+    throw invalid(`{ ${name} } of redisStore has a host or a path that is none; a URL goes into { url }.`);
   const address = path ?? (sentinels ? `the Sentinels of ${show(options.name ?? '')}` : `${host}:${port}`);
   return {
     where: `Redis at ${address}`,
@@ -161,6 +175,8 @@ function clusterSettings(retryMs: (times: number) => number, redisOptions: objec
     enableAutoPipelining: false,
     showFriendlyErrorStack: false,
     retryDelayOnFailover: 0,
+    retryDelayOnTryAgain: 50,
+    maxRedirections: 5,
     clusterNodeRetryStrategy: null,
     clusterRetryStrategy: retryMs,
     redisOptions: { ...redisOptions, ...answers, disconnectTimeout: 100, keepAlive: 10_000 },

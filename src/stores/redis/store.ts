@@ -138,7 +138,7 @@ export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
     async tally({ cleanupIntervalMs, jobRetentionMs, useCompletedTime }) {
       const reply = await look('tally', [cleanupIntervalMs, jobRetentionMs, +useCompletedTime]);
       const [queues, paused, overdue] = reply as [TallyLine[], number, number];
-      return { queues: queues.map(tallyOf).filter(isWorthTelling), paused: paused === 1, overdue };
+      return { queues: queues.filter(isWorthTelling).map(tallyOf), paused: paused === 1, overdue };
     },
     read: read as Store['read'],
     async note(owner, notes) {

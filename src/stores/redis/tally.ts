@@ -24,14 +24,8 @@ export function tallyOf(line: TallyLine): QueueTally {
   };
 }
 
-export function isWorthTelling({
-  paused,
-  pending,
-  processing,
-  completed,
-  failed,
-  cancelled,
-  expired,
-}: QueueTally): boolean {
-  return paused || pending + processing + completed + failed + cancelled + expired > 0;
+/** Something of it is stored, or it was paused or resumed by its name. */
+export function isWorthTelling(line: TallyLine): boolean {
+  const { paused, pending, processing, completed, failed, cancelled, expired } = tallyOf(line);
+  return paused || line[14] === 1 || pending + processing + completed + failed + cancelled + expired > 0;
 }

@@ -11,6 +11,8 @@ export interface Counts extends StepPart {
   add(name: string, part: string, delta: number): void;
   /** Adds to a counter: its new value. */
   advance(name: string, by: number): number;
+  /** Adds one to a counter, or as much as it takes to come to `least`: its new value. */
+  raise(name: string, least: number): number;
   /** All numbers with these names. */
   all(names: readonly string[]): Iterable<{ readonly name: string; readonly part: string; readonly n: number }>;
   flush(): void;
@@ -63,6 +65,10 @@ export function createCounts(sql: Session['sql'], names: Session['names']): Coun
     count.stored ??= Number(select.get(name, part)?.[0] ?? 0);
     return count.stored + count.delta;
   }
+  function advance(name: string, by: number): number {
+    const { stored, delta } = add(name, '', by);
+    return stored === null ? read(name) : stored + delta;
+  }
   function write(counts: readonly Count[]): void {
     upserts[counts.length - 1]!.run(...counts.flatMap(({ name, part, delta }) => [name, part, delta]));
     for (const count of counts) {
@@ -87,10 +93,8 @@ export function createCounts(sql: Session['sql'], names: Session['names']): Coun
     reread: forget,
     read,
     add: (name, part, delta) => void add(name, part, delta),
-    advance(name, by) {
-      const { stored, delta } = add(name, '', by);
-      return stored === null ? read(name) : stored + delta;
-    },
+    advance,
+    raise: (name, least) => advance(name, Math.max(1, least - read(name))),
     *all(ofNames) {
       const added = new Set([...touched].filter(({ name }) => ofNames.includes(name)));
       const select = sql(`select name, part, n from ${table} where name in (${ofNames.map(() => '?').join(', ')})`);

@@ -11,8 +11,8 @@ import type { Session, StepPart } from './session.js';
 const trimEvery = 64;
 
 /**
- * A cursor is `record.events`: the next one is event number `events` of that record, or what follows it. What has joined the
- * open run is the record that comes next, and may grow until it is written.
+ * A cursor is `record.events`: so many events of that record were read. What has joined the open run is the record that comes
+ * next, and may grow until it is written. `trimmed` in `meta` is the cursor of the last event that was trimmed.
  */
 export function createEventLog(
   { names, sql }: Session,
@@ -23,51 +23,69 @@ export function createEventLog(
   const newest = sql(`select max(no) from ${table}`);
   const oldest = sql(`select min(no) from ${table}`);
   const from = sql(`select no, at, body from ${table} where no >= ? order by no limit 1`);
-  const trimByCount = sql(`delete from ${table} where no <= ?`);
+  const lastBefore = sql(`select no, body from ${table} where no < ? order by no desc limit 1`);
   // Reads from the oldest up to the first that stays; the newest always stays, so numbers never start over.
-  const trimByAge = sql(
-    `delete from ${table} where no < (select no from ${table} where at > ? or no = ? order by no limit 1)`,
-  );
+  const firstKept = sql(`select no from ${table} where no > ? and (at > ? or no = ?) order by no limit 1`);
+  const removeBefore = sql(`delete from ${table} where no < ?`);
+  const trimmed = sql(`select value from ${names('meta')} where name = 'trimmed'`);
+  const setTrimmed = sql(`insert or replace into ${names('meta')} (name, value) values ('trimmed', ?)`);
+
+  function trim(now: number, newestNo: number): void {
+    const kept = firstKept.get(newestNo - bounds.eventRecordsMax, now - bounds.eventAgeMs, newestNo)![0] as number;
+    const last = lastBefore.get(kept) as [number, string] | undefined;
+    if (!last) return;
+    setTrimmed.run(cursorOf(last[0], eventsIn(JSON.parse(last[1]) as Run[]).length));
+    removeBefore.run(kept);
+  }
+  /** The records before the oldest are gone: whether something of them was not read. */
+  function hasMissed({ record, read }: Position, oldestNo: number): boolean {
+    if (record >= oldestNo) return false;
+    const gone = trimmed.get()?.[0];
+    if (record < oldestNo - 1 || typeof gone !== 'string') return true;
+    const last = parseCursor(gone);
+    return last.record !== record || read < last.read;
+  }
 
   return {
     addEvents(at, runs) {
       const no = Number(insert.run(at, JSON.stringify(runs)).lastInsertRowid);
-      if (no % trimEvery !== 0) return;
-      trimByCount.run(no - bounds.eventRecordsMax);
-      trimByAge.run(at - bounds.eventAgeMs, no);
+      if (no % trimEvery === 0) trim(at, no);
     },
     events(after, limit) {
       const last = Number(newest.get()?.[0] ?? 0);
       const next = untold();
       const coming = next ? eventsIn(next.runs) : [];
-      const end = `${last + 1}.${coming.length}`;
+      const end = cursorOf(last + 1, coming.length);
       if (after === null) return { events: [], cursor: end, reset: false };
       const start = parseCursor(after);
       // Past the end: the file is not the one that the cursor came from.
-      if (start.record > last + 1) return { events: [], cursor: end, reset: true };
-      const reset = start.record < Number(oldest.get()?.[0] ?? last + 1);
+      if (start.record > last + 1 || (start.record === last + 1 && start.read > coming.length))
+        return { events: [], cursor: end, reset: true };
+      const reset = hasMissed(start, Number(oldest.get()?.[0] ?? last + 1));
       const events: EventRecord[] = [];
       for (let record = from.get(start.record); record && events.length < limit; ) {
         const [no, at, body] = record as [number, number, string];
         const list = eventsIn(JSON.parse(body) as Run[]);
         for (let i = no === start.record ? start.read : 0; i < list.length && events.length < limit; i++) {
-          // After the last event of a record the cursor names the next one, so that a trimmed record is missed by nobody who read it.
-          events.push({ ...list[i]!, at, cursor: i + 1 === list.length ? endOf(no) : `${no}.${i + 1}` });
+          events.push({ ...list[i]!, at, cursor: cursorOf(no, i + 1) });
         }
         record = from.get(no + 1);
       }
       for (let i = start.record > last ? start.read : 0; i < coming.length && events.length < limit; i++)
-        events.push({ ...coming[i]!, at: next!.at, cursor: `${last + 1}.${i + 1}` });
+        events.push({ ...coming[i]!, at: next!.at, cursor: cursorOf(last + 1, i + 1) });
       return { events, cursor: events.at(-1)?.cursor ?? after, reset };
     },
   };
-
-  function endOf(no: number): string {
-    return `${no + 1}.0`;
-  }
 }
 
-function parseCursor(cursor: string): { readonly record: number; readonly read: number } {
+interface Position {
+  readonly record: number;
+  readonly read: number;
+}
+
+const cursorOf = (record: number, read: number): string => `${record}.${read}`;
+
+function parseCursor(cursor: string): Position {
   const match = /^(\d{1,15})\.(\d{1,9})$/.exec(cursor);
   if (!match) throw new LastoutError('INVALID_CURSOR', 'The cursor is not one that an event carried.');
   return { record: Math.max(1, Number(match[1])), read: Number(match[2]) };

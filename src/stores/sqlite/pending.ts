@@ -1,6 +1,7 @@
 /** The three places of pending jobs, and the turns of exclusive keys. */
 import type { ClaimRequest } from '../../core/store.js';
-import { Place, queuesAwake, type Row, type Tables } from '../local/tables.js';
+import { type Pauses, queuesAwake } from '../../core/pauses.js';
+import { Place, type Row, type Tables } from '../local/tables.js';
 import { limited, type Values } from './driver.js';
 import { createLanes } from './lanes.js';
 import type { Live } from './live.js';
@@ -29,7 +30,7 @@ type Part = Pick<
 
 export interface Pending extends Part {
   /** Whether no job is ready in these lanes. */
-  nothingReady(request: ClaimRequest, paused: ReadonlySet<string>, room: ReadonlyMap<string, number>): boolean;
+  nothingReady(request: ClaimRequest, paused: Pauses, room: ReadonlyMap<string, number>): boolean;
   /** Numbers of the pending rows past their expiresAt. */
   expiredSeqs(now: number): number[];
 }

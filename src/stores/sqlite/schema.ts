@@ -106,7 +106,10 @@ const first = (n: Names): string => `
   create index ${n('policies_body')} on ${n('policies')} (body);
 `;
 
-const migrations: readonly ((names: Names) => string)[] = [first];
+/** All changes since 0.1.0. */
+const second = (): string => '';
+
+const migrations: readonly ((names: Names) => string)[] = [first, second];
 
 /** Brings the tables up to date, once: whoever comes second finds the work done, because the lock is taken first. */
 export function migrate(db: SqliteDatabase, namespace: string, where: string): void {

@@ -2,8 +2,9 @@
 import { stat } from 'node:fs/promises';
 import { show } from '../../core/duration.js';
 import { LastoutError } from '../../core/errors.js';
-import type { ClaimRequest, Hint, NewJob, StoreContext, StoreFactory } from '../../core/store.js';
-import { refuseUnknown } from '../../core/unknown-option.js';
+import { ownOptions } from '../../core/own-options.js';
+import { reading } from '../../core/reading.js';
+import type { ClaimRequest, Hint, NewJob, StoreContext, StoreFactory, StoreWarning } from '../../core/store.js';
 import { type LocalEngine, openLocal } from '../local/store.js';
 import type { Transact } from '../local/tables.js';
 import { type Connection, type ConnectionOptions, openFile, useGiven } from './connection.js';
@@ -31,14 +32,15 @@ export interface SqliteOptions {
 const defaultLockWaitMs = 10_000;
 
 export function sqliteStore(source: SqliteSource, options: SqliteOptions = {}): StoreFactory {
-  const settings = checkOptions(source, options);
+  const own = readSource(source);
+  const settings = readOptions(options);
   let shared: Promise<Shared> | null = null;
   let users = 0;
 
   async function acquire(context: StoreContext): Promise<Shared> {
     users += 1;
     try {
-      shared ??= connect(source, settings, context);
+      shared ??= connect(own, settings, context);
       return await shared;
     } catch (error) {
       await release();
@@ -51,7 +53,7 @@ export function sqliteStore(source: SqliteSource, options: SqliteOptions = {}): 
     const closing = shared;
     shared = null;
     const open = await closing.catch(() => null);
-    if (open && 'file' in source) open.connection.db.close();
+    if (open && 'file' in own) open.connection.db.close();
   }
 
   return {
@@ -69,16 +71,32 @@ export function sqliteStore(source: SqliteSource, options: SqliteOptions = {}): 
   };
 }
 
-function checkOptions(source: SqliteSource, options: SqliteOptions): ConnectionOptions {
-  refuseUnknown(source, ['file', 'db'], 'The first argument of sqliteStore');
-  refuseUnknown(options, ['synchronous', 'lockWaitMs'], 'The options of sqliteStore');
-  const { synchronous = 'full', lockWaitMs = defaultLockWaitMs } = options;
-  const isFile = 'file' in source && typeof source.file === 'string' && source.file !== '';
-  const isConnection = 'db' in source && typeof source.db?.prepare === 'function';
-  if (isFile === isConnection) {
-    const message = 'sqliteStore takes either { file } with a path, or { db } with an open connection of node:sqlite.';
-    throw new LastoutError('INVALID_URL', message);
-  }
+function readSource(source: SqliteSource): SqliteSource {
+  const { file, db }: { file?: unknown; db?: SqliteDatabase } = ownOptions(
+    source ?? null,
+    ['file', 'db'],
+    'The first argument of sqliteStore',
+  );
+  const isFile = typeof file === 'string' && file !== '';
+  const isConnection = reading('db of sqliteStore', 'INVALID_URL', () => typeof db?.prepare === 'function');
+  // Messages name the file, and a URL in its place would show a password.
+  if (isFile && /:\/\/|:[^/\\]*@/.test(file))
+    throw new LastoutError(
+      'INVALID_URL',
+      'The file of the SQLite store looks like an address of a server; give a path.',
+    );
+  if (isFile && db === undefined) return { file };
+  if (isConnection && file === undefined) return { db: db! };
+  const message = 'sqliteStore takes either { file } with a path, or { db } with an open connection of node:sqlite.';
+  throw new LastoutError('INVALID_URL', message);
+}
+
+function readOptions(options: SqliteOptions): ConnectionOptions {
+  const { synchronous = 'full', lockWaitMs = defaultLockWaitMs } = ownOptions(
+    options,
+    ['synchronous', 'lockWaitMs'],
+    'The options of sqliteStore',
+  );
   if (synchronous !== 'full' && synchronous !== 'normal') {
     throw new LastoutError('UNKNOWN_OPTION', `synchronous is ${show(synchronous)}; it is 'full' or 'normal'.`);
   }
@@ -184,7 +202,11 @@ function engineOf(
     swept(more) {
       if (!closed) connection.setCleaning(more);
     },
-    check: () => warningsOf(connection),
+    async check() {
+      const warnings = await warningsOf(connection);
+      await step('writing')(() => tables.rewrite());
+      return warnings;
+    },
     async close() {
       if (closed) return;
       closed = true;
@@ -193,12 +215,7 @@ function engineOf(
   };
 }
 
-interface Warning {
-  readonly code: string;
-  readonly message: string;
-}
-
-async function warningsOf({ db, where, path, inode }: Connection): Promise<readonly Warning[]> {
+async function warningsOf({ db, where, path, inode }: Connection): Promise<readonly StoreWarning[]> {
   try {
     single(db, 'select count(*) from sqlite_schema');
   } catch (error) {
@@ -207,7 +224,7 @@ async function warningsOf({ db, where, path, inode }: Connection): Promise<reado
   return path === null ? warningsOfGiven(db) : warningsOfFile(path, inode, where);
 }
 
-async function warningsOfFile(path: string, inode: number | null, where: string): Promise<readonly Warning[]> {
+async function warningsOfFile(path: string, inode: number | null, where: string): Promise<readonly StoreWarning[]> {
   const found = await stat(path).catch(() => null);
   if (found?.ino === inode) return [];
   return [
@@ -215,7 +232,7 @@ async function warningsOfFile(path: string, inode: number | null, where: string)
   ];
 }
 
-function warningsOfGiven(db: SqliteDatabase): readonly Warning[] {
+function warningsOfGiven(db: SqliteDatabase): readonly StoreWarning[] {
   const timeout = Number(single(db, 'pragma busy_timeout') ?? 0);
   if (timeout <= 4 * busyTimeoutMs) return [];
   const message =

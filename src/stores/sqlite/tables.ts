@@ -32,11 +32,15 @@ export interface SqliteTables extends Tables {
   join(job: NewJob, now: number): boolean;
   /** Null when a claim would find something to do. */
   quiet(request: ClaimRequest, now: number): { readonly nextDueAt: number | null } | null;
+  /** Writes something that changes nothing: whether writing works is seen by writing. */
+  rewrite(): void;
 }
 
 /** `isOurs`: nobody else writes by this connection. */
 export function createTables(db: SqliteDatabase, namespace: string, isOurs: boolean): SqliteTables {
-  const session = createSession(db, namesOf(namespace), isOurs);
+  const names = namesOf(namespace);
+  const session = createSession(db, names, isOurs);
+  const same = session.sql(`update ${names('meta')} set value = value where name = 'schema'`);
   const live = createLive(session);
   const pending = createPending(session, live);
   const claims = createClaims(session, live);
@@ -88,12 +92,8 @@ export function createTables(db: SqliteDatabase, namespace: string, isOurs: bool
       knownLimits.forget();
     },
     paused: () => knownPauses.get(),
-    setPaused(queue, paused) {
-      pauses.setPaused(queue, paused);
-      knownPauses.forget();
-    },
-    clearPauses() {
-      pauses.clearPauses();
+    setPaused(word, paused) {
+      pauses.setPaused(word, paused);
       knownPauses.forget();
     },
     isKnown: (id) => ids.isKnown(id),
@@ -148,7 +148,9 @@ export function createTables(db: SqliteDatabase, namespace: string, isOurs: bool
       held.over(record.epoch);
     },
     nextSeq: () => session.counts.advance('seq', 1),
-    nextEpoch: () => session.counts.advance('epoch', 1),
+    nextEpoch: (least) => session.counts.raise('epoch', least),
+    lastEpoch: () => session.counts.read('epoch'),
+    rewrite: () => void same.run(),
     scan,
     addLines: (row, lines) => lineLog.addLines(row, lines),
     lines: (id) => lineLog.lines(id),
@@ -219,15 +221,13 @@ function createTally({ counts }: Session): Pick<Tables, 'tallies' | 'count'> {
   };
 }
 
-function createPauses({ names, sql }: Session): Pick<Tables, 'paused' | 'setPaused' | 'clearPauses'> {
+function createPauses({ names, sql }: Session): Pick<Tables, 'paused' | 'setPaused'> {
   const table = names('queues');
   const select = sql(`select name from ${table}`);
   const insert = sql(`insert or ignore into ${table} (name) values (?)`);
   const remove = sql(`delete from ${table} where name = ?`);
-  const removeAll = sql(`delete from ${table}`);
   return {
     paused: () => new Set(select.all().map(([name]) => name as string)),
-    setPaused: (queue, paused) => void (paused ? insert : remove).run(queue),
-    clearPauses: () => void removeAll.run(),
+    setPaused: (word, paused) => void (paused ? insert : remove).run(word),
   };
 }

@@ -1,10 +1,22 @@
 /** Audit: what was made and what went, beside what is there. */
 import assert from 'node:assert/strict';
 import type { AuditKind, AuditPage, Store } from '../../core/store.js';
-import { completed, ending, newJob, storeCase } from './bench.js';
+import { claim, completed, ending, newJob, storeCase } from './bench.js';
 import { inside } from './transaction.js';
 
 type Books = { [kind: string]: AuditKind };
+
+/** By queue and state, counted from the rows of all pages. */
+async function found(store: Store, limit: number): Promise<{ [name: string]: number }> {
+  const sums: { [name: string]: number } = {};
+  let cursor: string | null = null;
+  do {
+    const page: AuditPage = await store.read({ log: 'audit', cursor, limit });
+    for (const { queue, state, n } of page.found) sums[`${queue} ${state}`] = (sums[`${queue} ${state}`] ?? 0) + n;
+    cursor = page.next;
+  } while (cursor !== null);
+  return sums;
+}
 
 async function audit(store: Store, limit = 100): Promise<Books> {
   const books: Books = {};
@@ -48,6 +60,23 @@ export const auditCases = [
     await bench.add({ exclusiveKey: 'k' });
     await bench.move([cancelled], { kind: 'retry', newIds: ['again'] });
     for (const limit of [1, 2, 100]) assert.deepEqual(await audit(bench.store, limit), { job: clean(9, 1) });
+  }),
+  storeCase('read: the rows are counted by queue and state, as they are found', async (bench) => {
+    await completed(bench, 3);
+    await bench.cancel(await bench.add({ queue: 'mail' }));
+    await bench.add({ type: 'running' });
+    await bench.add({ type: 'running', exclusiveKey: 'k' });
+    await claim(bench.store, { types: ['running'], slots: 2 });
+    await bench.add({ type: 'running', exclusiveKey: 'k' });
+    await bench.add({ type: 'later', delay: 60_000 });
+    await bench.add({ type: 'later', ttlMs: 5 });
+    await bench.add({ queue: 'lastout', type: 'lastout.thing' });
+    bench.advance(10);
+    for (const limit of [1, 2, 100])
+      assert.deepEqual(await found(bench.store, limit), {
+        ...{ 'default completed': 3, 'default processing': 2, 'default pending': 2, 'default expired': 1 },
+        ...{ 'mail cancelled': 1, 'lastout pending': 1 },
+      });
   }),
   storeCase('read: what a sweep removes is booked as released', async (bench) => {
     await completed(bench, 4);

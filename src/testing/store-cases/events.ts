@@ -183,6 +183,20 @@ export const eventCases = [
     const read = () => store.read({ log: 'events', after: cursor, limit: 10 });
     assert.deepEqual(await read(), await read());
   }),
+  storeCase('read: an event has one cursor, whenever it is read', async ({ store, insert, take }) => {
+    const { cursor: start } = await store.read({ log: 'events', after: null, limit: 1 });
+    const seen: EventRecord[] = [];
+    for (const id of ['a', 'b', 'c', 'd', 'e', 'f']) {
+      await insert({ id });
+      const { events } = await store.read({ log: 'events', after: seen.at(-1)?.cursor ?? start, limit: 100 });
+      seen.push(...events);
+    }
+    await take({ slots: 1 });
+    for (const limit of [1, 4, 6]) {
+      const later = await store.read({ log: 'events', after: start, limit });
+      assert.deepEqual(later.events, seen.slice(0, limit));
+    }
+  }),
   storeCase('read: a cursor that no event carried is refused', async ({ store }) => {
     await assert.rejects(
       store.read({ log: 'events', after: 'NOT A CURSOR', limit: 1 }),

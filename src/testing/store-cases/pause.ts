@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { ending, storeCase } from './bench.js';
+import { cleanupOf, ending, storeCase } from './bench.js';
 
 export const pauseCases = [
   storeCase('pause: a paused queue gives no jobs, others do', async ({ store, insert, claimIds }) => {
@@ -27,11 +27,58 @@ export const pauseCases = [
     await store.pause(null, false);
     assert.deepEqual(await claimIds(), ['a', 'b']);
   }),
-  storeCase('pause: resuming one does not lift the pause of all', async ({ store, add, claimIds }) => {
-    await add();
+  storeCase('pause: a queue that is resumed by its name runs while all others are paused', async (bench) => {
+    const { store, insert, claimIds, tally } = bench;
+    await insert({ id: 'a', queue: 'fast' }, { id: 'b', queue: 'slow' }, { id: 'c', queue: 'fast' });
+    await store.pause('fast', true);
     await store.pause(null, true);
-    await store.pause('default', false);
+    await store.pause('fast', false);
+    assert.deepEqual(await claimIds({ queues: ['slow'] }), []);
+    assert.deepEqual(await claimIds({ queues: ['slow', 'fast'], slots: 1 }), ['a']);
+    assert.deepEqual(await claimIds(), ['c']);
+    assert.deepEqual([(await tally('fast')).paused, (await tally('slow')).paused], [false, true]);
+    assert.equal((await store.tally(cleanupOf())).paused, false);
+    const why = async (id: string) => (await store.read({ log: 'why', id }))?.paused;
+    assert.deepEqual([await why('a'), await why('b')], [false, true]);
+  }),
+  storeCase('pause: a queue that runs alone is told of, also without jobs', async ({ store }) => {
+    await store.pause(null, true);
+    assert.equal((await store.tally(cleanupOf())).paused, true);
+    await store.pause('empty', false);
+    const { queues, paused } = await store.tally(cleanupOf());
+    assert.deepEqual([queues.map(({ queue, paused }) => [queue, paused]), paused], [[['empty', false]], false]);
+  }),
+  storeCase('pause: a queue that runs alone stops by its name, and with all', async ({ store, insert, claimIds }) => {
+    await insert({ id: 'a', queue: 'fast' }, { id: 'b', queue: 'slow' });
+    await store.pause(null, true);
+    await store.pause('fast', false);
+    await store.pause('fast', true);
     assert.deepEqual(await claimIds(), []);
+    await store.pause('fast', false);
+    await store.pause(null, true);
+    assert.deepEqual(await claimIds(), []);
+    await store.pause(null, false);
+    assert.deepEqual(await claimIds(), ['a', 'b']);
+  }),
+  storeCase(
+    'pause: a queue that was resumed while none was paused is paused with all',
+    async ({ store, add, claimIds }) => {
+      await add();
+      await store.pause('default', false);
+      await store.pause(null, true);
+      assert.deepEqual(await claimIds(), []);
+    },
+  ),
+  storeCase('pause: a job of the library goes on while all queues are paused', async ({ store, insert, claimIds }) => {
+    await insert({ id: 'a', queue: 'lastout' }, { id: 'b' });
+    await store.pause(null, true);
+    assert.deepEqual(await claimIds(), ['a']);
+    await insert({ id: 'c', queue: 'lastout' });
+    await store.pause('lastout', true);
+    await store.pause('default', false);
+    assert.deepEqual(await claimIds(), ['b']);
+    await store.pause('lastout', false);
+    assert.deepEqual(await claimIds(), ['c']);
   }),
   storeCase('pause: twice is once', async ({ store, add, claimIds }) => {
     const id = await add();

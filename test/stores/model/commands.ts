@@ -290,11 +290,12 @@ const tending = [
         model.pause(queue, paused);
       }),
   ),
-  fc.constant(
-    new Act('resumeAll()', async (model, real) => {
-      await real.harness.store.pause(null, false);
-      model.pause(null, false);
-    }),
+  fc.constantFrom(true, false, false).map(
+    (paused) =>
+      new Act(`${paused ? 'pause' : 'resume'}All()`, async (model, real) => {
+        await real.harness.store.pause(null, paused);
+        model.pause(null, paused);
+      }),
   ),
 ];
 

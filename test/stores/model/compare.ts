@@ -142,7 +142,7 @@ function expectedJob(job: ModelJob, now: number): Omit<StoredJob, 'seq' | 'error
 
 function expectedTally(model: Model): QueueTally[] {
   const { jobs, paused, now } = model;
-  const queues = new Set([...paused, ...jobs.map(({ given }) => given.queue)]);
+  const queues = new Set([...paused.keys(), ...jobs.map(({ given }) => given.queue)]);
   return [...queues].map((queue) => {
     const own = jobs.filter(({ given }) => given.queue === queue);
     const inState = (state: string): ModelJob[] => own.filter((job) => stateOf(job, now) === state);

@@ -57,7 +57,8 @@ export class Model {
   jobs: ModelJob[] = [];
   readonly tombs = new Map<string, Tomb>();
   claims: ModelClaim[] = [];
-  readonly paused = new Set<string>();
+  /** Queues that were paused (true) or resumed by their names. */
+  readonly paused = new Map<string, boolean>();
   allPaused = false;
   readonly limits = new Map<string, QueueLimits>();
   /** When jobs of a queue with a rate started, oldest first. */
@@ -232,7 +233,7 @@ export class Model {
   }
 
   isPaused(queue: string): boolean {
-    return this.paused.has(queue) || (this.allPaused && queue !== 'lastout');
+    return this.paused.get(queue) ?? (this.allPaused && queue !== 'lastout');
   }
 
   /** What runs under a claim that has lapsed holds no slot. */
@@ -610,8 +611,8 @@ export class Model {
   pause(queue: string | null, paused: boolean): void {
     if (queue === null) {
       this.allPaused = paused;
-      if (!paused) this.paused.clear();
-    } else if (paused) this.paused.add(queue);
+      for (const [name, stands] of this.paused) if (!paused || !stands) this.paused.delete(name);
+    } else if (paused || (this.allPaused && queue !== 'lastout')) this.paused.set(queue, paused);
     else this.paused.delete(queue);
   }
 

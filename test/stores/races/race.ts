@@ -44,8 +44,8 @@ export interface Arena {
   call?(): Promise<Caller>;
 }
 
-export function races(engine: EngineName, enter: () => Promise<Arena>): void {
-  describeOn(engine, `races on ${engine}`, () => {
+export function races(engine: EngineName, enter: () => Promise<Arena>, title = `races on ${engine}`): void {
+  describeOn(engine, title, () => {
     const timeout = rounds * 10_000 + 120_000;
     it('lose nothing, double nothing and leave nothing, whoever meets whom', { timeout }, async () => {
       const arena = await enter();
@@ -60,7 +60,7 @@ export function races(engine: EngineName, enter: () => Promise<Arena>): void {
       await finishAll(arena, stores, world);
       await judge(stores[0]!, world.ledger);
       expectVariety(arena, world.ledger);
-      console.log(`races on ${engine}: ${world.ledger.summary()}`);
+      console.log(`${title}: ${world.ledger.summary()}`);
       await sweepAll(stores[0]!, cleanupAfter(-1));
       expect(await arena.leftovers()).toEqual([]);
       expect((await stores[0]!.tally(cleanupAfter(1))).queues).toEqual([]);

@@ -2,7 +2,7 @@
  * Insert of jobs that differ only in id and input, and that nothing can stand in the way of: most calls are one of these.
  * Two statements; every further one would be felt by who enqueues one job at a time.
  */
-import { now, settings } from './settings.js';
+import { now, readCommitted, settings } from './settings.js';
 
 export const alike = (s: string): string => `
 -- As insert_v1 answers. A type of its own is known to a session; columns named in a function are put together in every call.
@@ -23,6 +23,7 @@ declare
   v_policy int;
   r ${s}.insert_answer;
 begin
+  ${readCommitted(' and not p_inside')}
   select (
     select q.no from ${s}.policies q where hashtextextended(q.body, 0) = hashtextextended(p_policy, 0) and q.body = p_policy
       and q.no <= 100 order by q.no limit 1

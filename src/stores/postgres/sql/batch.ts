@@ -1,5 +1,5 @@
 /** Insert of any batch: jobs that nothing can stand in the way of go in as one set, the others one by one. */
-import { now, settings } from './settings.js';
+import { now, readCommitted, settings } from './settings.js';
 
 export const batch = (s: string): string => `
 -- Jobs that differ only in id and input share a head. The jobs of a call that nothing can stand in the way of ("even"):
@@ -61,6 +61,7 @@ declare
   v_answers text;
   e ${s}.evens;
 begin
+  ${readCommitted(' and not p_inside')}
   e.ids := string_to_array(p_ids, ',');
   e.inputs := string_to_array(p_inputs, E'\\n');
   e.head := p_heads::json;
@@ -70,12 +71,16 @@ begin
     e.seqs := case when v_order is null then v_seqs
       else array(select v_seqs[x.o] from unnest(v_order) with ordinality x(o, i) order by x.i) end;
   end if;
-  begin
-    v_answers := ${s}.insert_each(v_step, v_now, p_inside, p_atomic, v_policies, v_seqs, v_order, e, p_rest::json);
-  exception when sqlstate 'LO001' then
-    return query select sqlerrm, ''::text;
-    return;
-  end;
+  loop
+    begin
+      v_answers := ${s}.insert_each(v_step, v_now, p_inside, p_atomic, v_policies, v_seqs, v_order, e, p_rest::json);
+      exit;
+    exception when sqlstate 'LO001' then
+      return query select sqlerrm, ''::text;
+      return;
+    when sqlstate 'LO004' then perform ${s}.await_claim(sqlerrm::bigint);
+    end;
+  end loop;
   return query select v_answers, ${s}.finish_step(v_step, v_now, p_sender, p_cap, p_inside, null);
 end $$;
 
@@ -99,26 +104,28 @@ begin
 exception when unique_violation then return false;
 end $$;
 
--- Whether a queue might have no room for all of them. Who adds to such a queue has it alone, so that the room is counted
+-- Whether a queue might have no room for all of them. Who adds to such a queue has its room alone, so that it is counted
 -- once; not in a transaction of a caller, which would keep the others out until its end.
 create function ${s}.is_crowded(p_now bigint, p_inside boolean, e ${s}.evens, p_rest json)
 returns boolean language plpgsql as $$
+declare
+  v_queues text[];
+  v_counts bigint[];
 begin
   if not exists (select 1 from ${s}.limits l where l.max_pending is not null) then return false; end if;
-  if not p_inside then
-    perform 1 from ${s}.limits l where l.max_pending is not null and l.queue in (
+  select array_agg(c.queue), array_agg(c.n) into v_queues, v_counts from (
+    select q.queue, count(*) as n from (
       select r.queue from json_to_recordset(p_rest) r(queue text)
-      union all select e.head -> (h.no - 1) ->> 'queue' from unnest(e.heads) h(no)
-    ) order by l.queue for update;
+      union all
+      select e.head -> (h.no - 1) ->> 'queue' from unnest(e.heads) h(no)
+    ) q where exists (select 1 from ${s}.limits l where l.queue = q.queue and l.max_pending is not null) group by q.queue
+  ) c;
+  if v_queues is null then return false; end if;
+  if not p_inside then perform ${s}.lock_names('${s}.limits'::regclass, v_queues);
+  else ${readCommitted()}
   end if;
   return exists (
-    select 1 from (
-      select q.queue, count(*) as n from (
-        select r.queue from json_to_recordset(p_rest) r(queue text)
-        union all
-        select e.head -> (h.no - 1) ->> 'queue' from unnest(e.heads) h(no)
-      ) q group by q.queue
-    ) c join ${s}.limits l on l.queue = c.queue and l.max_pending is not null
+    select 1 from unnest(v_queues, v_counts) c(queue, n) join ${s}.limits l on l.queue = c.queue
     where ${s}.waiting_in(p_now, l.queue) + c.n > l.max_pending);
 end $$;
 
@@ -148,8 +155,8 @@ declare
 begin
   -- Two calls that change several jobs of a type meet in any order, so one comes after the other. A transaction of the caller
   -- keeps nobody waiting that way.
-  if not p_inside and json_array_length(p_rest) > 1 then
-    perform ${s}.lock_types(array(select distinct r.type from json_to_recordset(p_rest) r(type text)));
+  if not p_inside and (json_array_length(p_rest) > 1 or strpos(p_rest::text, '"replace"') > 0) then
+    perform ${s}.lock_names('${s}.turns'::regclass, array(select r.type from json_to_recordset(p_rest) r(type text)));
   end if;
   if p_atomic then perform ${s}.refuse_conflicts(p_rest); end if;
   v_refused := ${s}.refused_early(p_now, e, p_order, p_rest, p_atomic);
@@ -187,8 +194,7 @@ begin
       v_stored := ${s}.waiting_in(p_now, n.queue) - v_waiting;
       v_waiting := v_stored + v_waiting;
     end if;
-    a := ${s}.insert_one(p_step, p_now, n, null, v_most is null or v_waiting < v_most,
-      case when p_inside then true end);
+    a := ${s}.insert_one(p_step, p_now, n, null, v_most is null or v_waiting < v_most, p_inside);
     if a.outcome = 'full' and p_atomic then
       raise exception '%', json_build_object('code', 'QUEUE_FULL', 'index', n.o - 1, 'queue', n.queue, 'most', v_most,
         'pending', v_stored) using errcode = 'LO001';
@@ -213,7 +219,7 @@ declare
 begin
   for n in select r.* from json_populate_recordset(null::${s}.new_job, p_rest) r where r.dedup = 'replace' order by r.o loop
     continue when p_refused ? n.o::text or n.type = any(v_types);
-    if ${s}.end_most(p_step, p_now, n, case when p_crowded then n.queue end, case when p_inside then true end) then
+    if ${s}.end_most(p_step, p_now, n, case when p_crowded then n.queue end, p_inside) then
       v_types := v_types || n.type;
     end if;
   end loop;

@@ -1,5 +1,5 @@
 /** Claim and extend: who runs what, until when. */
-import { now, settings } from './settings.js';
+import { now, readCommitted, settings } from './settings.js';
 
 /** Dead rows in \`pending\` from which on a claim goes on where the last one stopped. */
 export const deadMany = 20_000;
@@ -36,6 +36,7 @@ declare
   t ${s}.taken;
   q ${s}.claimed;
 begin
+  if d.step is not null then perform ${s}.mend_noted(d.step, p_now); end if;
   q.step := d.step;
   q.more := d.more;
   q.ended := d.lapsed + d.expired > 0;
@@ -97,7 +98,7 @@ begin
     q.ended := true;
     q.quiet := false;
   end if;
-  q.epoch := case when q.seqs <> '{}' then nextval('${s}.claim_no') end;
+  q.epoch := case when q.seqs <> '{}' then ${s}.next_epoch(p_now) end;
   return q;
 end $$;
 
@@ -170,6 +171,7 @@ declare
   r record;
   c ${s}.claims;
 begin
+  ${readCommitted()}
   for r in
     select (x.value ->> 0)::bigint as epoch, string_to_array(x.value ->> 1, ',') as ids,
       string_to_array(x.value ->> 2, ',') as started

@@ -22,7 +22,7 @@ create function ${s}.expiry(j ${s}.jobs) returns text language sql immutable as 
   select 'Not started within its ttl of ' || j.ttl_ms::text || ' ms'
 $$;
 
--- A pending job ends: cancelled, expired, replaced or superseded. False: it is pending no more.
+-- A pending job ends: cancelled, expired, replaced or superseded. False: it is pending no more, or stands elsewhere since we looked.
 create function ${s}.end_pending(
   p_step bigint, p_now bigint, j ${s}.jobs, p_state int, p_code text, p_message text, p_at bigint, p_inside boolean
 ) returns boolean language plpgsql as $$
@@ -80,11 +80,11 @@ create function ${s}.end_claimed(
 ) returns void language plpgsql as $$
 begin
   j := ${s}.leave_claim(j, c, p_kind);
-  if j.xkey is not null then perform ${s}.pass_turn(p_step, p_now, j.type, j.queue, j.xkey, j.seq); end if;
   perform ${s}.enter(j, p_state, p_now, p_error, p_result);
-  insert into ${s}.events (step, at, name, type, queue, subject, ids, attempt, error, left_epoch,
+  -- With its key, because it gives its turn away.
+  insert into ${s}.events (step, at, name, type, queue, subject, xkey, ids, attempt, error, left_epoch,
     processing, completed, failed, cancelled, expired, owned)
-  values (p_step, p_now, ${stateName('p_state')}, j.type, j.queue, j.subject, j.id, j.attempts, p_told, c.epoch, -1,
+  values (p_step, p_now, ${stateName('p_state')}, j.type, j.queue, j.subject, j.xkey, j.id, j.attempts, p_told, c.epoch, -1,
     case when p_state = 0 then 1 end, case when p_state = 1 then 1 end, case when p_state = 2 then 1 end,
     case when p_state = 3 then 1 end, case when j.owned_by is not null then -1 end);
 end $$;
@@ -152,15 +152,16 @@ begin
     j := ${s}.leave_claim(j, c, p_kind);
     j.due_at := p_due;
     j.again_at := null;
-    v_place := ${s}.stand_again(p_step, j, p_now);
-    exit when v_place is not null;
+    -- If it is due, it stands in line like the others for the turn that it gives away.
+    v_place := case when p_due > p_now then 1 when j.xkey is null then 0 else 2 end;
+    exit when ${s}.put(j, v_place);
   end loop;
   update ${s}.jobs b set due_at = j.due_at, epoch = j.epoch, attempts = j.attempts, stalls = j.stalls, wary = j.wary,
     "left" = j."left", expires_at = j.expires_at, started_at = j.started_at, again_at = null, memo = j.memo,
     error = j.error, flags = b.flags | 4
   where b.seq = j.seq;
-  insert into ${s}.events (step, at, type, queue, left_epoch, pending, processing, delayed, ready, later_at)
-  values (p_step, p_now, j.type, j.queue, c.epoch, 1, -1, case when v_place = 1 then 1 end, v_place = 0,
+  insert into ${s}.events (step, at, type, queue, xkey, left_epoch, pending, processing, delayed, ready, later_at)
+  values (p_step, p_now, j.type, j.queue, j.xkey, c.epoch, 1, -1, case when v_place = 1 then 1 end, v_place = 0,
     case when v_place = 1 then j.due_at end);
 end $$;
 `;

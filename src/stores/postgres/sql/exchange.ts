@@ -4,7 +4,7 @@
  */
 import { deadMany } from './claim.js';
 import { leavings } from './end.js';
-import { now, settings } from './settings.js';
+import { now, readCommitted, settings } from './settings.js';
 
 const complete = leavings.indexOf('complete');
 
@@ -21,6 +21,7 @@ const variables = (s: string): string => `
   v_first text;
   v_queue text;
   v_quiet boolean := true;
+  v_noted boolean := false;
   g record;
   r ${s}.claim_request;
   t ${s}.taken;
@@ -45,7 +46,7 @@ const claimPart = (s: string): string => `
   else
     select l.first, l.last into v_first, v_queue from ${s}.lane_ends(p_types) l;
   end if;
-  v_unusual := v_unusual or coalesce(v_later <= v_now, false) or v_first is distinct from v_queue
+  v_unusual := v_unusual or v_noted or coalesce(v_later <= v_now, false) or v_first is distinct from v_queue
     or strpos(p_types, ',') > 0 or coalesce(p_queues = '' or strpos(p_queues, ',') > 0, false);
   if not v_unusual then
     q.more := false;
@@ -73,7 +74,7 @@ const claimPart = (s: string): string => `
         from ${s}.jobs j where j.seq = x.seq offset 0
       ) b;
       if g.flags = 0 and g.alike then
-        q.epoch := nextval('${s}.claim_no');
+        q.epoch := ${s}.next_epoch(v_now);
         with told as (
           insert into ${s}.events (step, at, name, type, queue, attempt, ids, pending, processing)
           values (v_step, v_now, 'claimed', p_types, v_queue, 1, g.ids, -g.n, g.n)
@@ -112,6 +113,7 @@ declare
   v_hints text := '';
 ${variables(s)}
 begin
+  ${readCommitted()}
 ${claimPart(s)}
   if v_step is not null then
     v_hints := ${s}.finish_step(v_step, v_now, p_sender, case when q.ended then p_cap end, false,
@@ -135,6 +137,8 @@ declare
   v_hints text;
 ${variables(s)}
 begin
+  ${readCommitted()}
+  if p_others is not null then perform ${s}.lock_slots(p_others::json); end if;
   if p_others is not null or p_started is not null then perform ${s}.lock_claims(p_owner, p_locked); end if;
   if p_places is not null then
     v_settled := ${s}.complete_known(v_step, v_now, p_owner, string_to_array(p_epochs, ',')::bigint[],
@@ -155,10 +159,14 @@ begin
     perform ${s}.begin_jobs((x.value ->> 0)::bigint, p_owner, string_to_array(x.value ->> 1, ','))
     from json_array_elements(p_started::json) x;
   end if;
+  -- Turns were given away: the claim looks at them, with those of its own.
+  v_noted := not v_quiet and exists (
+    select 1 from ${s}.events e where e.no > v_step and e.step = v_step and e.xkey is not null);
   if p_next is not null then
     p_owner := p_next;
 ${claimPart(s)}
   else
+    if v_noted then perform ${s}.mend_noted(v_step, v_now); end if;
     v_quiet := v_quiet and not exists (select 1 from ${s}.limits l where l.concurrency is not null);
   end if;
   v_hints := ${s}.finish_step(v_step, v_now, p_sender, p_cap, false, case when v_quiet then 'e' end);

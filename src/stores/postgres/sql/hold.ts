@@ -59,16 +59,17 @@ language plpgsql as $$
 declare
   j ${s}.jobs;
 begin
-  select b.* into j from ${s}.jobs b where b.seq = p_seq;
-  if not found or j.owned_by is null or j.queue <> '${systemQueue}'
-    or ${s}.state_of(j.seq, j.type, j.expires_at, p_now) <> 'pending' then
-    return 'not_pending';
-  end if;
-  if not p_dry then
+  loop
+    select b.* into j from ${s}.jobs b where b.seq = p_seq;
+    if not found or j.owned_by is null or j.queue <> '${systemQueue}'
+      or ${s}.state_of(j.seq, j.type, j.expires_at, p_now) <> 'pending' then
+      return 'not_pending';
+    end if;
+    exit when p_dry;
     perform 1 from ${s}.pending p where p.type = j.type and p.seq = p_seq for update;
-    if not found then return 'not_pending'; end if;
-    perform 1 from ${s}.jobs b where b.id = j.owned_by for share;
-  end if;
+    exit when found;
+  end loop;
+  if not p_dry then perform 1 from ${s}.jobs b where b.id = j.owned_by for share; end if;
   if exists (select 1 from ${s}.jobs b where b.seq = p_seq and ${s}.is_held(b, p_now))
     or exists (select 1 from ${s}.jobs b where b.id = j.owned_by and ${s}.is_held(b, p_now)) then return 'held'; end if;
   if p_dry then return 'going'; end if;

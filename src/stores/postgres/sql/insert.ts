@@ -103,14 +103,14 @@ begin
   end if;
   if n.dedup = 'replace' and m.seq is not null then return ${s}.replace_all(p_step, p_now, n, p_room, p_inside); end if;
   if v_again is not null and (m.seq is null or v_again > m.seq) then
-    if p_inside is true and ${s}.hold(v_again, 0) is null then return row('again', null, null)::${s}.inserted; end if;
+    if p_inside and ${s}.hold(v_again, 0) is null then return row('again', null, null)::${s}.inserted; end if;
     return row('skipped', (select b.id from ${s}.jobs b where b.seq = v_again), null)::${s}.inserted;
   end if;
   if m.seq is not null then
     select b.* into j from ${s}.jobs b where b.seq = m.seq;
     if not found then return row('again', null, null)::${s}.inserted; end if;
     if n.dedup = 'coalesce' then return ${s}.pull_to(p_step, p_now, j, n, p_inside); end if;
-    if p_inside is true then
+    if p_inside then
       -- What is decided holds until the caller's transaction ends: nobody claims this job before.
       perform 1 from ${s}.pending p where p.type = n.type and p.seq = m.seq for share;
       if not found then return row('again', null, null)::${s}.inserted; end if;
@@ -183,6 +183,9 @@ begin
       perform ${s}.expire(p_step, p_now, j, p_inside);
     elsif ${s}.end_pending(p_step, p_now, j, 1, 'REPLACED', 'Replaced by newer job', p_now, p_inside) then
       v_replaced := coalesce(v_replaced, j.id);
+    else
+      -- It may only stand elsewhere by now: it is looked at again.
+      v_below := m.seq + 1;
     end if;
   end loop;
   return case when v_replaced is null then row('again', null, null)::${s}.inserted
@@ -244,7 +247,7 @@ begin
   end if;
   insert into ${s}.events (step, at, name, type, queue, subject, ids, pending, delayed, ready, later_at, owned)
   values (p_step, p_now, 'created', j.type, j.queue, j.subject, j.id, 1, case when v_place = 1 then 1 end,
-    v_place = 0 or (v_place = 2 and p_inside is true), case when v_place = 1 then j.due_at end,
+    v_place = 0 or (v_place = 2 and p_inside), case when v_place = 1 then j.due_at end,
     case when j.owned_by is not null then 1 end);
   return true;
 end $$;

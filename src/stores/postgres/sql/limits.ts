@@ -3,6 +3,7 @@
  * crash leaks no slot. What started is kept for one window of the rate, as [from, at, n, aheadAt] in \`limits.starts\`, in a
  * bounded number of parts. Who claims from a limited queue locks its row first, so that two claims never count the same.
  */
+import { readCommitted } from './settings.js';
 
 /** A start may count for up to this part of a window longer than it must: the price of a bounded record. */
 const partsPerWindow = 50;
@@ -113,6 +114,7 @@ create function ${s}.limits_v1(p_sender text, p_limits text) returns table (chan
 declare
   l ${s}.limits;
 begin
+  ${readCommitted()}
   changed := false;
   for l in select x.* from json_populate_recordset(null::${s}.limits, p_limits::json) x order by x.queue collate "C" loop
     continue when exists (select 1 from ${s}.limits k where k.queue = l.queue

@@ -72,15 +72,31 @@ begin
       and not exists (select 1 from ${s}.done d where d.seq = b.seq offset 0));
 end $$;
 
+-- A claim that somebody else has at this moment is not waited for by who may have locked something before: the step is undone
+-- (LO004), waits for that claim without holding anything, and begins anew.
+create function ${s}.step_back(p_epoch bigint) returns void language plpgsql as $$
+begin
+  raise exception '%', p_epoch using errcode = 'LO004';
+end $$;
+
+create function ${s}.await_claim(p_epoch bigint) returns void language plpgsql as $$
+begin
+  perform 1 from ${s}.claims c where c.epoch = p_epoch for update;
+  perform ${s}.step_back(p_epoch);
+exception when sqlstate 'LO004' then null;
+end $$;
+
 -- The claim that holds a job, which is about to be marked: locked against its end, so that its worker may extend it, but not
 -- settle it before it can see the mark. Null: nobody holds it any more.
 create function ${s}.hold(p_seq bigint, p_epoch bigint) returns bigint language plpgsql as $$
 declare
   v_epoch bigint;
+  v_locked bigint;
 begin
-  select c.epoch into v_epoch from ${s}.claims c where p_seq = any(c.seqs) and c.epoch > p_epoch
-  order by c.epoch desc limit 1 for key share;
+  select c.epoch into v_epoch from ${s}.claims c where p_seq = any(c.seqs) and c.epoch > p_epoch order by c.epoch desc limit 1;
   if not found then return null; end if;
+  select c.epoch into v_locked from ${s}.claims c where c.epoch = v_epoch for key share skip locked;
+  if not found then perform ${s}.step_back(v_epoch); end if;
   perform 1 from ${s}.jobs b where b.seq = p_seq and b.epoch < v_epoch
     and not exists (select 1 from ${s}.done d where d.seq = b.seq offset 0);
   if not found then return null; end if;

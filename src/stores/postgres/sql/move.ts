@@ -5,7 +5,7 @@
 import { systemQueue } from '../../../core/names.js';
 import { leavings } from './end.js';
 import { owner } from './own.js';
-import { now, settings } from './settings.js';
+import { now, readCommitted, settings } from './settings.js';
 
 const lapse = leavings.indexOf('lapse');
 
@@ -21,60 +21,72 @@ create function ${s}.move_v1(
 ) returns table (id text, outcome text, new_id text, next bigint, hints text) language plpgsql ${settings} as $$
 declare
   v_now bigint := ${now};
-  v_step bigint;
-  v_retried int := 0;
-  m ${s}.move := json_populate_record(null::${s}.move, p_move::json);
+  v_step bigint := case when not p_dry then ${s}.begin_step(false) end;
   t ${s}.found;
+begin
+  ${readCommitted()}
+  t := ${s}.search(json_populate_record(null::${s}.filter, p_filter::json), p_below, p_limit, v_now);
+  loop
+    begin
+      return query select x.id, x.outcome, x.other, t.next, null::text
+        from ${s}.move_each(v_step, v_now, t.seqs, json_populate_record(null::${s}.move, p_move::json), p_dry) x;
+      exit;
+    exception when sqlstate 'LO004' then perform ${s}.await_claim(sqlerrm::bigint);
+    end;
+  end loop;
+  next := t.next;
+  if not p_dry then hints := ${s}.finish_step(v_step, v_now, p_sender, p_cap, false, null); end if;
+  return next;
+end $$;
+
+-- p_step null: nothing is changed. Newest first, as others who change several jobs do.
+create function ${s}.move_each(p_step bigint, p_now bigint, p_seqs bigint[], m ${s}.move, p_dry boolean)
+returns setof ${s}.inserted language plpgsql as $$
+declare
+  v_retried int := 0;
+  r ${s}.inserted;
   j ${s}.jobs;
 begin
-  t := ${s}.search(json_populate_record(null::${s}.filter, p_filter::json), p_below, p_limit, v_now);
-  next := t.next;
-  if not p_dry then
-    v_step := ${s}.begin_step(false);
-    if cardinality(t.seqs) > 1 then
-      perform ${s}.lock_types(array(
-        select distinct b.type from unnest(t.seqs) x(seq)
-          cross join lateral (select k.type from ${s}.jobs k where k.seq = x.seq offset 0) b));
-    end if;
+  if not p_dry and cardinality(p_seqs) > 1 then
+    perform ${s}.lock_names('${s}.turns'::regclass, array(select b.type from unnest(p_seqs) x(seq)
+      cross join lateral (select k.type from ${s}.jobs k where k.seq = x.seq offset 0) b));
   end if;
   for j in
-    select b.* from unnest(t.seqs) with ordinality x(seq, o)
+    select b.* from unnest(p_seqs) with ordinality x(seq, o)
       cross join lateral (select k.* from ${s}.jobs k where k.seq = x.seq offset 0) b order by x.o
   loop
-    id := j.id;
-    new_id := null;
+    r := (null, j.id, null);
     case m.kind
-      when 'cancel' then outcome := ${s}.cancel(v_step, v_now, j.seq, m, p_dry);
-      when 'condemn' then outcome := ${s}.condemn(v_step, v_now, j.seq, m, p_dry);
-      when 'remove' then outcome := ${s}.remove(v_step, v_now, j.seq, m, p_dry);
-      when 'reschedule' then outcome := ${s}.reschedule(v_step, v_now, j.seq, m, p_dry);
+      when 'cancel' then r.outcome := ${s}.cancel(p_step, p_now, j.seq, m, p_dry);
+      when 'condemn' then r.outcome := ${s}.condemn(p_step, p_now, j.seq, m, p_dry);
+      when 'remove' then r.outcome := ${s}.remove(p_step, p_now, j.seq, m, p_dry);
+      when 'reschedule' then r.outcome := ${s}.reschedule(p_step, p_now, j.seq, m, p_dry);
       when 'retry' then
-        select r.outcome, r.id into outcome, new_id
-        from ${s}.retry(v_step, v_now, j, p_dry, m.new_ids[v_retried + 1]) r;
-        if outcome = 'retried' then v_retried := v_retried + 1; end if;
-      when 'confirm' then outcome := ${s}.confirm(v_step, v_now, j.seq, m, p_dry);
-      when 'dismiss' then outcome := ${s}.dismiss(v_step, v_now, j.seq, m, p_dry);
-      else outcome := ${s}.change_hold(v_now, j.seq, m, p_dry);
+        select x.outcome, x.id into r.outcome, r.other
+        from ${s}.retry(p_step, p_now, j, p_dry, m.new_ids[v_retried + 1]) x;
+        if r.outcome = 'retried' then v_retried := v_retried + 1; end if;
+      when 'confirm' then r.outcome := ${s}.confirm(p_step, p_now, j.seq, m, p_dry);
+      when 'dismiss' then r.outcome := ${s}.dismiss(p_step, p_now, j.seq, m, p_dry);
+      else r.outcome := ${s}.change_hold(p_now, j.seq, m, p_dry);
     end case;
     -- Gone since it was found.
-    continue when outcome is null;
-    return next;
+    continue when r.outcome is null;
+    return next r;
   end loop;
-  id := null;
-  outcome := null;
-  new_id := null;
-  if v_step is not null then hints := ${s}.finish_step(v_step, v_now, p_sender, p_cap, false, null); end if;
-  return next;
+  if not p_dry then perform ${s}.mend_noted(p_step, p_now); end if;
 end $$;
 
 -- Locks the claim that holds a job and shows it; null where none does any more.
 create function ${s}.seize(j ${s}.jobs) returns ${s}.claims language plpgsql as $$
 declare
+  v_epoch bigint;
   c ${s}.claims;
 begin
-  select k.* into c from ${s}.claims k where j.seq = any(k.seqs) and k.epoch > j.epoch
-  order by k.epoch desc limit 1 for update;
-  if found and exists (select 1 from ${s}.jobs b where b.seq = j.seq and b.epoch < c.epoch
+  select k.epoch into v_epoch from ${s}.claims k where j.seq = any(k.seqs) and k.epoch > j.epoch order by k.epoch desc limit 1;
+  if not found then return null; end if;
+  select k.* into c from ${s}.claims k where k.epoch = v_epoch for update skip locked;
+  if not found then perform ${s}.step_back(v_epoch); end if;
+  if exists (select 1 from ${s}.jobs b where b.seq = j.seq and b.epoch < c.epoch
     and not exists (select 1 from ${s}.done d where d.seq = b.seq offset 0)) then return c; end if;
   return null;
 end $$;
@@ -152,10 +164,11 @@ language plpgsql as $$
 declare
   j ${s}.jobs;
 begin
-  select b.* into j from ${s}.jobs b where b.seq = p_seq;
-  if not found or ${s}.state_of(j.seq, j.type, j.expires_at, p_now) <> 'pending' then return 'not_pending'; end if;
-  if p_dry or ${s}.stand_elsewhere(p_step, p_now, j, m) then return 'moved'; end if;
-  return 'not_pending';
+  loop
+    select b.* into j from ${s}.jobs b where b.seq = p_seq;
+    if not found or ${s}.state_of(j.seq, j.type, j.expires_at, p_now) <> 'pending' then return 'not_pending'; end if;
+    if p_dry or ${s}.stand_elsewhere(p_step, p_now, j, m) then return 'moved'; end if;
+  end loop;
 end $$;
 
 -- A job that is not due and was not claimed yet: what it stands for is there, or stays longer.
@@ -164,18 +177,19 @@ language plpgsql as $$
 declare
   j ${s}.jobs;
 begin
-  select b.* into j from ${s}.jobs b where b.seq = p_seq;
-  if not found or j.queue <> '${systemQueue}' or ${s}.state_of(j.seq, j.type, j.expires_at, p_now) <> 'pending' then
-    return 'not_pending';
-  end if;
-  if j.due_at <= p_now or j.epoch > 0 then return 'stale'; end if;
-  if m.under_epoch is not null and not coalesce(${s}.is_under(
-    (select b.seq from ${s}.jobs b where b.id = j.owned_by), m.under_epoch, m.under_owner), false) then return 'stale'; end if;
-  if p_dry or ${s}.stand_elsewhere(p_step, p_now, j, m) then return 'confirmed'; end if;
-  return 'not_pending';
+  loop
+    select b.* into j from ${s}.jobs b where b.seq = p_seq;
+    if not found or j.queue <> '${systemQueue}' or ${s}.state_of(j.seq, j.type, j.expires_at, p_now) <> 'pending' then
+      return 'not_pending';
+    end if;
+    if j.due_at <= p_now or j.epoch > 0 then return 'stale'; end if;
+    if m.under_epoch is not null and not coalesce(${s}.is_under(
+      (select b.seq from ${s}.jobs b where b.id = j.owned_by), m.under_epoch, m.under_owner), false) then return 'stale'; end if;
+    if p_dry or ${s}.stand_elsewhere(p_step, p_now, j, m) then return 'confirmed'; end if;
+  end loop;
 end $$;
 
--- A pending job gets another due_at, priority or memo. False: it is pending no more.
+-- A pending job gets another due_at, priority or memo. False: it is pending no more, or stands elsewhere since we looked.
 create function ${s}.stand_elsewhere(p_step bigint, p_now bigint, j ${s}.jobs, m ${s}.move) returns boolean
 language plpgsql as $$
 declare

@@ -11,8 +11,12 @@ export const own = (s: string): string => `
 -- Whether that claim holds a job. It cannot end before this transaction has.
 create function ${s}.is_under(p_seq bigint, p_epoch bigint, p_owner text) returns boolean language plpgsql as $$
 begin
-  perform 1 from ${s}.claims c where c.epoch = p_epoch and c.owner = p_owner and p_seq = any(c.seqs) for key share;
-  return found and exists (select 1 from ${s}.jobs b where b.seq = p_seq and b.epoch < p_epoch
+  if not exists (select 1 from ${s}.claims c where c.epoch = p_epoch and c.owner = p_owner and p_seq = any(c.seqs)) then
+    return false;
+  end if;
+  perform 1 from ${s}.claims c where c.epoch = p_epoch for key share skip locked;
+  if not found then perform ${s}.step_back(p_epoch); end if;
+  return exists (select 1 from ${s}.jobs b where b.seq = p_seq and b.epoch < p_epoch
     and not exists (select 1 from ${s}.done d where d.seq = b.seq offset 0));
 end $$;
 

@@ -1,11 +1,18 @@
 /**
  * Where a pending job stands: ready (0), later (1) or behind (2), and how the turn of an exclusive key passes on.
  * Invariant: a key with a due job has one row in `turns`, and its job is ready or claimed. Who puts a job behind a turn
- * locks the turn before its commit, so that it is passed on only by somebody who sees that job. Inside a transaction of the
- * caller nothing of that kind may be locked: the key is noted in `loose`, and tending looks at it. An insert of several
- * jobs notes its keys in `events` and looks at them at its end, in order, so that two inserts do not wait for each other.
- * So `p_inside` is true, false, or null: noted until the end of the step.
+ * locks the turn before its commit, so that it is passed on only by somebody who sees that job. Turns are the last that a step
+ * waits for, see docs/decisions/019: what comes to stand behind, and what leaves, notes its key in `events`, and the step looks
+ * at all these keys once, in order. Inside a transaction of the caller no turn is locked: the key is noted in `loose`, and
+ * tending looks at it. So is a key whose turn is given away after the step has looked.
+ *
+ * A row of `pending` is never updated: who looks for free rows (`skip locked`) would at times wait for the newer version of one
+ * that others have changed twice. It is deleted, and comes to stand elsewhere; who waited for it looks again.
  */
+const copied = ['seq', 'due_at', 'expires_at', 'priority', 'dear', 'type', 'queue', 'slot', 'xkey'];
+const columns = ['place', ...copied].join(', ');
+const from = (row: string, place: string): string => [place, ...copied.map((column) => `${row}.${column}`)].join(', ');
+
 export const place = (s: string): string => `
 -- False: another job has its slot.
 create function ${s}.put(j ${s}.jobs, p_place int) returns boolean language plpgsql as $$
@@ -22,16 +29,9 @@ create function ${s}.stand(p_step bigint, j ${s}.jobs, p_now bigint, p_inside bo
 declare
   v_place int := case when j.due_at > p_now then 1 when j.xkey is null then 0 else 2 end;
 begin
-  -- The slot first, then the turn, whoever comes.
   if not ${s}.put(j, v_place) then return null; end if;
-  if v_place <> 2 then return v_place; end if;
-  if p_inside or p_inside is null then
-    perform ${s}.note_key(p_step, j, p_now, j.seq, p_inside);
-  elsif ${s}.take_turn(j) then
-    update ${s}.pending p set place = 0 where p.type = j.type and p.seq = j.seq;
-    return 0;
-  end if;
-  return 2;
+  if v_place = 2 then perform ${s}.note_key(p_step, j, p_now, j.seq, p_inside); end if;
+  return v_place;
 end $$;
 
 -- The turn of this key is to be looked at. p_stood: the job, if it came to stand behind; null: it gave the turn away.
@@ -45,17 +45,6 @@ begin
   end if;
 end $$;
 
--- False: another job has the turn, and keeps it until this transaction has ended.
-create function ${s}.take_turn(j ${s}.jobs) returns boolean language plpgsql as $$
-begin
-  loop
-    insert into ${s}.turns (type, queue, xkey, seq) values (j.type, j.queue, j.xkey, j.seq) on conflict do nothing;
-    if found then return true; end if;
-    perform 1 from ${s}.turns t where t.type = j.type and t.queue = j.queue and t.xkey = j.xkey for share;
-    if found then return false; end if;
-  end loop;
-end $$;
-
 -- A pending job leaves its place for good or for another one; a turn it had passes on. Null: it is pending no more.
 create function ${s}.leave_place(p_step bigint, j ${s}.jobs, p_now bigint, p_inside boolean) returns int
 language plpgsql as $$
@@ -63,22 +52,7 @@ declare
   v_place int;
 begin
   delete from ${s}.pending p where p.type = j.type and p.seq = j.seq returning p.place into v_place;
-  if v_place = 0 and j.xkey is not null then
-    if p_inside or p_inside is null then perform ${s}.note_key(p_step, j, p_now, null, p_inside);
-    else perform ${s}.pass_turn(p_step, p_now, j.type, j.queue, j.xkey, j.seq);
-    end if;
-  end if;
-  return v_place;
-end $$;
-
--- A claimed job is pending again. Its turn passes on; if it is due, it stands in line for it like the others.
-create function ${s}.stand_again(p_step bigint, j ${s}.jobs, p_now bigint) returns int language plpgsql as $$
-declare
-  v_place int := case when j.due_at > p_now then 1 else 2 end;
-begin
-  if j.xkey is null then return ${s}.stand(p_step, j, p_now, false); end if;
-  if not ${s}.put(j, v_place) then return null; end if;
-  perform ${s}.pass_turn(p_step, p_now, j.type, j.queue, j.xkey, j.seq);
+  if v_place = 0 and j.xkey is not null then perform ${s}.note_key(p_step, j, p_now, null, p_inside); end if;
   return v_place;
 end $$;
 
@@ -142,11 +116,12 @@ create function ${s}.give_turn(p_step bigint, p_now bigint, p_type text, p_queue
 returns void language plpgsql as $$
 begin
   update ${s}.turns t set seq = p_seq where t.type = p_type and t.queue = p_queue and t.xkey = p_xkey;
-  update ${s}.pending p set place = 0 where p.type = p_type and p.seq = p_seq;
+  with gone as (delete from ${s}.pending p where p.type = p_type and p.seq = p_seq returning p.*)
+  insert into ${s}.pending (${columns}) select ${from('g', '0')} from gone g;
   insert into ${s}.events (step, at, type, ready) values (p_step, p_now, p_type, true);
 end $$;
 
--- The keys that were noted in this step.
+-- The keys that were noted in this step, once, in order: behind it, a step waits for limits only.
 create function ${s}.mend_noted(p_step bigint, p_now bigint) returns void language plpgsql as $$
 declare
   r record;
@@ -161,35 +136,25 @@ begin
   end loop;
 end $$;
 
--- What became due moves from later to ready or behind; each job is promoted once.
+-- What became due moves from later to ready, or behind its key; each job is promoted once.
 create function ${s}.promote(p_step bigint, p_now bigint, p_floor bigint, p_limit int) returns int language plpgsql as $$
 declare
-  v_n int := 0;
-  v_seq bigint;
-  j ${s}.jobs;
+  v_n int;
 begin
   with due as materialized (
-    select p.ctid as tid, p.type, p.queue from ${s}.pending p
-    where p.place = 1 and p.due_at > p_floor and p.due_at <= p_now and p.xkey is null
-    order by p.due_at, p.seq limit p_limit for update skip locked
+    delete from ${s}.pending p where p.ctid = any(array(
+      select q.ctid from ${s}.pending q where q.place = 1 and q.due_at > p_floor and q.due_at <= p_now
+      order by q.due_at, q.seq limit p_limit for update skip locked)) returning p.*
   ), moved as (
-    update ${s}.pending p set place = 0 from due where p.ctid = due.tid
+    insert into ${s}.pending (${columns}) select ${from('due', 'case when due.xkey is null then 0 else 2 end')} from due
   ), told as (
     insert into ${s}.events (step, at, type, queue, delayed, ready)
-    select p_step, p_now, due.type, due.queue, -count(*), true from due group by due.type, due.queue
+    select p_step, p_now, due.type, due.queue, -count(*), true from due where due.xkey is null group by due.type, due.queue
+  ), noted as (
+    insert into ${s}.events (step, at, type, queue, delayed, xkey, stood)
+    select p_step, p_now, due.type, due.queue, -1, due.xkey, due.seq from due where due.xkey is not null order by due.due_at, due.seq
   )
   select count(*) into v_n from due;
-  for v_seq in
-    select p.seq from ${s}.pending p
-    where p.place = 1 and p.due_at > p_floor and p.due_at <= p_now and p.xkey is not null
-    order by p.due_at, p.seq limit p_limit for update skip locked
-  loop
-    select b.* into j from ${s}.jobs b where b.seq = v_seq;
-    delete from ${s}.pending p where p.type = j.type and p.seq = j.seq;
-    insert into ${s}.events (step, at, type, queue, delayed, ready)
-    values (p_step, p_now, j.type, j.queue, -1, ${s}.stand(p_step, j, p_now, false) = 0);
-    v_n := v_n + 1;
-  end loop;
   return v_n;
 end $$;
 `;

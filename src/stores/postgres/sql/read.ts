@@ -1,5 +1,6 @@
 /** Read, note and pause. */
-import { isType, now, settings } from './settings.js';
+import { systemQueue } from '../../../core/names.js';
+import { isType, now, readCommitted, settings } from './settings.js';
 
 /** Lines of a job's log, and their bytes; then one line that says so. */
 const lines = { most: 1_000, bytes: 262_144 } as const;
@@ -13,6 +14,7 @@ language plpgsql ${settings} as $$
 declare
   v_decided bigint := ${s}.decided();
 begin
+  ${readCommitted()}
   return query select v_decided, (select m.no from ${s}.marks m where m.name = 'trimmed'), null::text, null::text, null::text,
     null::text, null::int, null::text, (coalesce(pg_sequence_last_value('${s}.event_no'::regclass), 0) + 1)::text;
   return query select e.no, e.at, e.name, e.type, e.queue, e.subject, e.attempt, e.error, e.ids from ${s}.events e
@@ -69,6 +71,7 @@ declare
   r record;
   j ${s}.jobs;
 begin
+  ${readCommitted()}
   -- The claims cannot be settled meanwhile.
   perform 1 from ${s}.claims c where c.owner = p_owner and c.epoch = any(array(
     select (x.value ->> 'epoch')::bigint from json_array_elements(p_notes::json) x)) order by c.epoch for key share;
@@ -112,13 +115,19 @@ begin
   end loop;
 end $$;
 
--- Null: every queue; resuming every queue also lifts single pauses.
+-- Null: every queue. The words of core/pauses.ts.
 create function ${s}.pause_v1(p_sender text, p_queue text, p_paused boolean) returns table (hints text)
 language plpgsql as $$
 begin
-  if p_paused then insert into ${s}.paused (queue) values (coalesce(p_queue, '*')) on conflict do nothing;
-  else delete from ${s}.paused p where p_queue is null or p.queue = p_queue;
+  ${readCommitted()}
+  lock table ${s}.paused in share row exclusive mode;
+  if p_queue is null then delete from ${s}.paused p where not p_paused or p.queue like '+%';
+  else delete from ${s}.paused p where p.queue = case when p_paused then '+' else '' end || p_queue;
   end if;
+  insert into ${s}.paused (queue) select w.word from (
+    select coalesce(p_queue, '*') as word where p_paused
+    union all select '+' || p_queue where not p_paused and p_queue <> '${systemQueue}' and exists (select 1 from ${s}.paused p where p.queue = '*')
+  ) w on conflict do nothing;
   hints := case when p_paused then 'p' else 'r:*' end;
   perform ${s}.notify(p_sender, hints);
   return next;

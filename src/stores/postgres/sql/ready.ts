@@ -26,7 +26,7 @@ begin
   into lane_ends.first, lane_ends.last;
 end $$;
 
--- The lanes that a claim may look at, given what is paused: '*' stops all but the library's own. p_known: queues that are
+-- The lanes that a claim may look at, given what is paused (the words of core/pauses.ts). p_known: queues that are
 -- taken for lanes unseen, because to see one is to pass over the dead rows at its front.
 create function ${s}.lanes_of(p_types text[], p_queues text[], p_any_paused boolean, p_known text[]) returns ${s}.lanes
 language plpgsql ${ordered} as $$
@@ -41,7 +41,9 @@ begin
   if p_any_paused then
     v_paused := array(select p.queue from ${s}.paused p);
     if '*' = any(v_paused) then
-      p_queues := case when p_queues is null or '${systemQueue}' = any(p_queues) then array['${systemQueue}'] else '{}' end;
+      p_queues := array(select w.queue from (
+        select '${systemQueue}' as queue union all select substr(v.word, 2) from unnest(v_paused) v(word) where v.word like '+%'
+      ) w where p_queues is null or w.queue = any(p_queues));
     end if;
   end if;
   for v_type in select distinct t.type collate "C" from unnest(p_types) t(type) loop
@@ -175,7 +177,8 @@ begin
           t.more := true;
           exit;
         end if;
-        perform ${s}.expire(p_step, p_now, j, false);
+        -- The step has looked at its turns: the next claim looks at this one.
+        if ${s}.expire(p_step, p_now, j, true) and j.xkey is not null then t.more := true; end if;
       elsif cardinality(t.seqs) = p_want or (cardinality(t.seqs) >= p_slots and (r.dear or r.limited)) then
         t.more := true;
         exit;

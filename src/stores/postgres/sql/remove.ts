@@ -52,7 +52,6 @@ begin
       if v_kept is not null then return v_kept; end if;
       select b.* into j from ${s}.jobs b where b.seq = p_seq;
       j := ${s}.leave_claim(j, c, ${lapse});
-      if j.xkey is not null then perform ${s}.pass_turn(p_step, p_now, j.type, j.queue, j.xkey, j.seq); end if;
       perform ${s}.drop_live(p_step, p_now, j, null, c.epoch, m.reason);
       return 'removed';
     end if;
@@ -74,8 +73,8 @@ begin
     on conflict (id) do nothing;
     perform ${s}.trim_tombs(false);
   end if;
-  insert into ${s}.events (step, at, name, type, queue, subject, ids, left_epoch, pending, delayed, processing, cancel, owned)
-  values (p_step, p_now, 'removed', j.type, j.queue, j.subject, j.id, p_epoch, case when p_epoch is null then -1 end,
+  insert into ${s}.events (step, at, name, type, queue, subject, xkey, ids, left_epoch, pending, delayed, processing, cancel, owned)
+  values (p_step, p_now, 'removed', j.type, j.queue, j.subject, case when p_epoch is not null then j.xkey end, j.id, p_epoch, case when p_epoch is null then -1 end,
     case when p_place = 1 then -1 end, case when p_epoch is not null then -1 end, p_epoch is not null,
     case when j.owned_by is not null then -1 end);
 end $$;

@@ -5,6 +5,9 @@
  */
 import { isType, ordered } from './settings.js';
 
+/** Whoever ends a job waits as long as the index waits for its table. */
+const indexWaitMs = 500;
+
 export const retention = (s: string): string => `
 -- The cleanup policy. most: the cap; null: none.
 create type ${s}.retention as (ms bigint, by_completion boolean, most bigint);
@@ -30,7 +33,6 @@ begin
       order by d.completed_at, d.seq limit p_limit for update skip locked);
     if p_past > 0 and cardinality(v_other) < p_limit then return ${s}.over_age(p_now, r, p_limit, 0); end if;
   else
-    perform ${s}.index_creation();
     v_other := array(select d.seq from ${s}.done d
       where d.keep_ms is null and d.held_until is null and d.created_at < p_now - r.ms
       order by d.created_at, d.seq limit p_limit for update skip locked);
@@ -42,12 +44,13 @@ begin
     order by d.completed_at, d.seq limit p_limit);
 end $$;
 
--- The index serves a choice that few make, so it is made when the choice is first acted on; who may not make it reads more.
-create function ${s}.index_creation() returns void language plpgsql as $$
+-- The index serves a choice that few make, so it is made when the choice is first acted on, before the step has locked anything; who
+-- may not make it, or meets a long transaction, reads more.
+create function ${s}.index_creation() returns void language plpgsql set lock_timeout = '${indexWaitMs}' as $$
 begin
   if to_regclass('${s}.done_created') is not null then return; end if;
   create index if not exists done_created on ${s}.done (created_at, seq) where keep_ms is null and held_until is null;
-exception when insufficient_privilege then null;
+exception when insufficient_privilege or lock_not_available then null;
 end $$;
 
 -- The next group, of a type and a state, in which a job has a count rule, and the least such rule.

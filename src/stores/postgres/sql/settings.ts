@@ -29,3 +29,14 @@ export const isQueue = (column: string, queue: string): string =>
 
 /** The store's clock, read once: the given instant, or the server's at the start of the statement. */
 export const now = `coalesce(p_now, floor(extract(epoch from statement_timestamp()) * 1000)::bigint)`;
+
+/**
+ * The first statement of each function that is called from outside and looks more than once: a snapshot that stays the same would
+ * hide from it what others have committed meanwhile, and counts would go wrong for good. The caller then begins the transaction
+ * itself, read committed (run.ts).
+ */
+export const readCommitted = (
+  also = '',
+): string => `if current_setting('transaction_isolation') <> 'read committed'${also} then
+    raise exception 'this transaction is not read committed' using errcode = 'LO003';
+  end if;`;

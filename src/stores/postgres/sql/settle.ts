@@ -151,6 +151,24 @@ begin
   perform ${s}.back_to_pending(p_step, p_now, j, c, x.kind, p_due);
 end $$;
 
+-- Who puts several jobs into slots does it in any order, so that two of them come one after the other, by the types. Of one job
+-- nobody waits for the other.
+create function ${s}.lock_slots(p_others json) returns void language plpgsql as $$
+declare
+  v_types text[];
+begin
+  select array_agg(b.type) into v_types from (
+    select j.type from json_to_recordset(p_others) x(id text, kind int) cross join lateral (
+      select k.type, k.again_at from ${s}.jobs k where k.id = x.id and k.slot is not null offset 0
+    ) j where x.kind in (${kind.retry}, ${kind.snooze}, ${kind.release}) or j.again_at is not null
+    union all
+    select f.type from json_to_recordset(p_others) x(followers json)
+      cross join lateral json_to_recordset(x.followers) f(type text, dedup text)
+    where x.followers is not null and f.dedup <> 'none'
+  ) b;
+  if cardinality(v_types) > 1 then perform ${s}.lock_names('${s}.turns'::regclass, v_types); end if;
+end $$;
+
 -- Null: all were settled as a set.
 create function ${s}.settle_plain(
   p_step bigint, p_now bigint, p_owner text, p_epochs bigint[], p_counts int[], p_ids text[], p_results text[]

@@ -178,10 +178,19 @@ begin
   ) x where c.epoch = x.left_epoch;
 end $$;
 
-create function ${s}.lock_types(p_types text[]) returns void language plpgsql as $$
+-- Locks of names that have no row, until the commit: types as p_of turns, the room of queues as p_of limits. Always in one order.
+create function ${s}.lock_names(p_of regclass, p_names text[]) returns void language plpgsql as $$
 begin
-  perform pg_advisory_xact_lock('${s}.turns'::regclass::oid::int4, h.no)
-  from (select distinct hashtext(t.type) as no from unnest(p_types) t(type) order by 1) h;
+  perform pg_advisory_xact_lock(p_of::oid::int4, h.no)
+  from (select distinct hashtext(t.name) as no from unnest(p_names) t(name) order by 1) h;
+end $$;
+
+-- The same without waiting. False: somebody has one of them.
+create function ${s}.try_names(p_of regclass, p_names text[]) returns boolean language plpgsql as $$
+begin
+  return not exists (
+    select 1 from (select distinct hashtext(t.name) as no from unnest(p_names) t(name) order by 1) h
+    where not pg_try_advisory_xact_lock(p_of::oid::int4, h.no));
 end $$;
 
 create function ${s}.notify(p_sender text, p_line text) returns void language sql as $$

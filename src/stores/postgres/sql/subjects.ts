@@ -5,7 +5,7 @@
 import { systemQueue } from '../../../core/names.js';
 import { firstLookMs } from '../../../core/subject.js';
 import { farAway } from '../../../core/store.js';
-import { now } from './settings.js';
+import { now, readCommitted } from './settings.js';
 
 /** Fences that one sweep looks behind. */
 const fencesMax = 100;
@@ -20,6 +20,7 @@ declare
   v_until bigint := coalesce(least(v_now + p_for_ms, ${farAway}), ${farAway});
   f ${s}.fences;
 begin
+  ${readCommitted()}
   if not p_set then
     delete from ${s}.fences k where k.subject = p_subject returning k.* into f;
     if f.until > v_now then return query select v_now, f.until; end if;
@@ -66,7 +67,8 @@ begin
   return v_refused;
 end $$;
 
--- Of jobs that were just taken out of their place, those that may start; the others are ended. The library's own go on.
+-- Of jobs that were just taken out of their place, those that may start; the others are ended, and the next claim passes their
+-- turns on. The library's own go on.
 create function ${s}.drop_fenced(p_step bigint, p_now bigint, p_seqs bigint[]) returns bigint[] language plpgsql as $$
 declare
   v_dropped bigint[] := '{}';
@@ -83,7 +85,7 @@ begin
   loop
     j := r.job;
     v_dropped := v_dropped || j.seq;
-    if j.xkey is not null then perform ${s}.pass_turn(p_step, p_now, j.type, j.queue, j.xkey, j.seq); end if;
+    if j.xkey is not null then perform ${s}.note_key(p_step, j, p_now, null, true); end if;
     perform ${s}.enter(j, 2, p_now, ${s}.error_text('CANCELLED', r.reason), null);
     insert into ${s}.events (step, at, name, type, queue, subject, ids, attempt, error, pending, cancelled, owned)
     values (p_step, p_now, 'cancelled', j.type, j.queue, j.subject, j.id, j.attempts, ${s}.told_text('CANCELLED', r.reason), -1, 1,
@@ -99,6 +101,7 @@ create type ${s}.collected as (fenced int, more boolean);
 create function ${s}.collect_fenced(p_step bigint, p_now bigint, p_limit int) returns ${s}.collected language plpgsql as $$
 declare
   v_fences int := 0;
+  v_missed boolean;
   f ${s}.fences;
   j ${s}.jobs;
   t ${s}.found;
@@ -109,6 +112,7 @@ begin
     select k.* from ${s}.fences k where k.due_at <= p_now order by k.due_at limit ${fencesMax} for update skip locked
   loop
     v_fences := v_fences + 1;
+    v_missed := false;
     if f.until <= p_now then
       delete from ${s}.fences k where k.subject = f.subject;
       continue;
@@ -120,14 +124,20 @@ begin
         select b.* from unnest(t.seqs) x(seq)
         cross join lateral (select k.* from ${s}.jobs k where k.seq = x.seq offset 0) b
       loop
-        perform ${s}.end_pending(p_step, p_now, j, 2, 'CANCELLED', f.reason, p_now, false);
+        perform 1 from ${s}.pending p where p.type = j.type and p.seq = j.seq for update skip locked;
+        if not found then
+          v_missed := true;
+        elsif ${s}.end_pending(p_step, p_now, j, 2, 'CANCELLED', f.reason, p_now, false) then
+          c.fenced := c.fenced + 1;
+        end if;
       end loop;
-      c.fenced := c.fenced + coalesce(cardinality(t.seqs), 0);
     end if;
     if c.fenced >= p_limit then
       c.more := true;
       return c;
     end if;
+    -- Somebody has one of them: the next sweep looks again.
+    continue when v_missed;
     update ${s}.fences k set due_at = least(p_now + greatest(${firstLookMs}, p_now - f.at), f.until) where k.subject = f.subject;
   end loop;
   c.more := v_fences = ${fencesMax};
@@ -140,9 +150,10 @@ language plpgsql as $$
 declare
   j ${s}.jobs;
 begin
-  select b.* into j from ${s}.jobs b where b.seq = p_seq;
-  if not found or ${s}.state_of(j.seq, j.type, j.expires_at, p_now) <> 'pending' then return 'not_pending'; end if;
-  if p_dry or ${s}.end_pending(p_step, p_now, j, 2, 'ORPHANED', m.reason, p_now, false) then return 'cancelled'; end if;
-  return 'not_pending';
+  loop
+    select b.* into j from ${s}.jobs b where b.seq = p_seq;
+    if not found or ${s}.state_of(j.seq, j.type, j.expires_at, p_now) <> 'pending' then return 'not_pending'; end if;
+    if p_dry or ${s}.end_pending(p_step, p_now, j, 2, 'ORPHANED', m.reason, p_now, false) then return 'cancelled'; end if;
+  end loop;
 end $$;
 `;

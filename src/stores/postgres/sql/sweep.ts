@@ -1,6 +1,6 @@
 /** Sweep: tending, and the removal of finished jobs by age, by count and by the cap. Each part is bounded. */
 import { systemQueue } from '../../../core/names.js';
-import { now, settings } from './settings.js';
+import { now, readCommitted, settings } from './settings.js';
 
 /** Cards of workers that were not heard of again. */
 const cardsMax = 500;
@@ -24,6 +24,8 @@ declare
   v_quiet boolean;
   v_past bigint;
 begin
+  ${readCommitted()}
+  if p_retention_ms is not null and not p_by_completion then perform ${s}.index_creation(); end if;
   hints := '';
   busy := false;
   c := (0, 0, 0, '{}', false);
@@ -64,6 +66,7 @@ begin
     -- each enqueue wait until this step, which writes much, is on the disk.
     hints := case when by_age + by_count + by_cap > 0 then 'e' else '' end;
   else
+    perform ${s}.mend_noted(t.step, v_now);
     hints := ${s}.finish_step(t.step, v_now, p_sender, case when lapsed + expired + fenced > 0 then p_cap end, false, null);
   end if;
   if p_retention_ms is not null and p_entry is null and not more then perform ${s}.trim_tombs(true); end if;

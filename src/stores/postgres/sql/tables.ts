@@ -278,7 +278,9 @@ create table ${s}.policies (
   body text collate "C" not null
 );
 create index policies_body on ${s}.policies (hashtextextended(body, 0), no);
+`;
 
+export const noStatistics = (s: string): string => `
 -- What a queue holds at one moment says nothing about the next: no statistics of values are kept, so that no plan follows them.
 do $do$
 declare

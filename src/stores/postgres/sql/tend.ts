@@ -1,6 +1,6 @@
 /**
  * Tending, which every claim does first: lapsed claims back, ttl expiry, and what became due. Each part is bounded; rows that
- * another step has are passed over.
+ * another step has are passed over. Keys whose turn is to be looked at are noted (place.ts).
  */
 import { leavings } from './end.js';
 
@@ -43,7 +43,7 @@ begin
   t.step := coalesce(p_step, ${s}.begin_step(false));
   if w.lapsed then t.lapsed := ${s}.lapse_claims(t.step, p_now, p_floor); end if;
   if w.expired then t.expired := ${s}.expire_due(t.step, p_now, p_floor); end if;
-  if w.loose then perform ${s}.mend_turns(t.step, p_now); end if;
+  if w.loose then perform ${s}.note_loose(t.step, p_now); end if;
   t.more := t.lapsed < 0 or t.expired = ${expiredMax};
   t.lapsed := abs(t.lapsed);
   if v_due then
@@ -57,13 +57,20 @@ create function ${s}.lapse_claims(p_step bigint, p_now bigint, p_floor bigint) r
 declare
   v_n int := 0;
   v_jobs int := 0;
+  v_left bigint[] := '{}';
   c ${s}.claims;
   j ${s}.jobs;
 begin
   while v_n < ${lapsedMax} and v_jobs < ${lapsedJobsMax} loop
-    select k.* into c from ${s}.claims k where k.due_at > p_floor and k.due_at <= p_now
+    select k.* into c from ${s}.claims k where k.due_at > p_floor and k.due_at <= p_now and k.epoch <> all(v_left)
     order by k.due_at, k.epoch limit 1 for update skip locked;
     if not found then return v_n; end if;
+    -- Its jobs go back to their slots: if somebody else is at those of their types, the next one brings them back.
+    if not ${s}.try_names('${s}.turns'::regclass, array(select b.type from unnest(c.seqs) x(seq)
+      cross join lateral (select k.type from ${s}.jobs k where k.seq = x.seq and k.slot is not null offset 0) b)) then
+      v_left := v_left || c.epoch;
+      continue;
+    end if;
     v_n := v_n + 1;
     v_jobs := v_jobs + cardinality(c.seqs);
     for j in
@@ -134,18 +141,13 @@ begin
   return v_n;
 end $$;
 
-create function ${s}.mend_turns(p_step bigint, p_now bigint) returns void language plpgsql as $$
-declare
-  r record;
+-- Keys that were left to be looked at are noted for the end of the step.
+create function ${s}.note_loose(p_step bigint, p_now bigint) returns void language plpgsql as $$
 begin
-  for r in
-    with gone as (
-      delete from ${s}.loose l where l.ctid = any(array(select x.ctid from ${s}.loose x limit ${looseMax} for update skip locked))
-      returning l.*
-    )
-    select distinct g.type, g.queue, g.xkey from gone g order by g.type, g.queue, g.xkey
-  loop
-    perform ${s}.mend_turn(p_step, p_now, r.type, r.queue, r.xkey);
-  end loop;
+  with gone as (
+    delete from ${s}.loose l where l.ctid = any(array(select x.ctid from ${s}.loose x limit ${looseMax} for update skip locked))
+    returning l.*
+  )
+  insert into ${s}.events (step, at, type, queue, xkey) select distinct p_step, p_now, g.type, g.queue, g.xkey from gone g;
 end $$;
 `;

@@ -37,7 +37,8 @@ begin
     where b.seq = (select t.seq from ${s}.turns t where t.type = j.type and t.queue = j.queue and t.xkey = j.xkey);
   end if;
   owns := ${s}.owns(p_id);
-  paused := exists (select 1 from ${s}.paused p where p.queue = j.queue or (p.queue = '*' and j.queue <> '${systemQueue}'));
+  paused := exists (select 1 from ${s}.paused p where p.queue = j.queue
+    or (p.queue = '*' and j.queue <> '${systemQueue}' and not exists (select 1 from ${s}.paused a where a.queue = '+' || j.queue)));
   -- A lapsed claim holds no slot any more: the next claim brings it back first.
   select a.slots, ${s}.opens_at(a.starts, a.rate_max, a.rate_per_ms) into slots, opens_at
   from ${s}.allowances(v_now, v_now, array[j.queue], false) a;

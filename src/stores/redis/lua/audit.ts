@@ -53,8 +53,17 @@ local function addTotals()
   end
   if made > 0 then kindOf('job')[2] = made end
 end
+-- How many rows of each queue are in each state, as they are read.
+local found = {}
+local function stateOf(row)
+  if row.state then return row.state end
+  if row.held then return 'processing' end
+  return row.expiresAt and row.expiresAt <= now and 'expired' or 'pending'
+end
 local function look(row)
   local about = row.about
+  local field = about.queue .. ':' .. stateOf(row)
+  found[field] = (found[field] or 0) + 1
   local kind = kindOf(about.queue == 'lastout' and about.type or 'job')
   if standsSomewhere(row) and not isOrphan(row) then
     kind[4] = kind[4] + 1
@@ -73,5 +82,9 @@ while row and examined < limit and attention < mostAttention and bytes <= LOOKED
   attention, examined, bytes, last = attention + look(row), examined + 1, bytes + row.bytes, row.seq
   row = following()
 end
-return { row and last and whole(last) or false, order }
+local counted = {}
+for field, n in pairs(found) do
+  counted[#counted + 1] = { field, n }
+end
+return { row and last and whole(last) or false, order, counted }
 `;

@@ -67,11 +67,18 @@ local function claimArg()
   request.maxStalls, request.types, request.queues = arg(), listArg(), listArg()
   return request
 end
--- The queues that a claim may look at (nil: all), given what is paused: * stops all but the library's own.
+-- The queues that a claim may look at (nil: all), given what is paused.
 local function queuesAwake(queues, paused)
   if not paused['*'] then return queues end
-  if not queues or setOf(queues)['lastout'] then return { 'lastout' } end
-  return {}
+  local asked, awake = queues and setOf(queues), { 'lastout' }
+  for word in pairs(paused) do
+    if byte(word, 1) == AWAKE then awake[#awake + 1] = sub(word, 2) end
+  end
+  local open = {}
+  for _, queue in ipairs(awake) do
+    if not asked or asked[queue] then open[#open + 1] = queue end
+  end
+  return open
 end
 -- What is taken, in order: the id, and its text or its row.
 local taken = { n = 0, ids = {}, texts = {}, rows = {}, shapes = {}, more = false }
@@ -183,7 +190,7 @@ end
 -- or as a parcel of one, or plain ones alone in parcels of many.
 local function claim(request)
   local tended = tend()
-  local paused = setOf(call('SMEMBERS', PAUSED))
+  local paused = pauses()
   local found = next(limits.all()) and limits.allowances(request.queues and setOf(request.queues)) or {}
   takeAny(request, paused, limits.room(paused, found))
   local epoch, counts = '0', {}

@@ -22,10 +22,10 @@ local function onlyLane(kinds, queues)
   end
   return only
 end
--- Numbers that never come again, also where the data were lost and time went on.
+-- Numbers that never come again, also where data were lost and time went on: by the clock, in microseconds.
 local function nextEpoch()
-  local time = call('TIME')
-  local epoch = whole(max(time[1] * 1000000 + time[2], (tonumber(call('HGET', COUNTERS, 'epoch')) or 0) + 1))
+  local time, last = call('TIME'), tonumber(call('HGET', COUNTERS, 'epoch')) or 0
+  local epoch = whole(max(time[1] * 1000000 + time[2], now * 1000, last + 1))
   call('HSET', COUNTERS, 'epoch', epoch)
   return epoch
 end

@@ -2,7 +2,7 @@
 export const tally = String.raw`
 local intervalMs, retentionMs, useCompletedTime = tonumber(arg()), tonumber(arg()), arg() == '1'
 local queues, order = {}, {}
-local paused = setOf(call('SMEMBERS', PAUSED))
+local paused, awake = pauses(), 0
 local function of(queue)
   local counts = queues[queue]
   if not counts then
@@ -15,9 +15,12 @@ local function add(queue, state, n)
   local counts = of(queue)
   counts[state] = counts[state] + n
 end
-for queue in pairs(paused) do
-  if queue ~= '*' then of(queue) end
+local named = {}
+for word in pairs(paused) do
+  if byte(word, 1) == AWAKE then awake = awake + 1 end
+  if word ~= '*' then named[byte(word, 1) == AWAKE and sub(word, 2) or word] = true end
 end
+for queue in pairs(named) do of(queue) end
 for field, n in pairs(pairsIn(call('HGETALL', root .. 'tally'))) do
   local queue, state = match(field, '^(.*):(.*)$')
   add(queue, state, tonumber(n))
@@ -81,14 +84,15 @@ local found = next(limits.all()) and limits.allowances() or {}
 local told = {}
 for _, queue in ipairs(order) do
   local counts = queues[queue]
-  local isPaused = paused[queue] or (paused['*'] and queue ~= 'lastout') or false
+  local stands = isPaused(paused, queue)
   local blockedBy, blockedUntil = limits.blockOf(found[queue], counts.stalled)
-  if isPaused then blockedBy, blockedUntil = 'paused', false end
+  if stands then blockedBy, blockedUntil = 'paused', false end
   told[#told + 1] = {
     queue, counts.pending, counts.delayed, counts.processing, counts.stalled, counts.completed, counts.failed,
-    counts.cancelled, counts.expired, isPaused and 1 or 0, oldest[queue] and whole(max(0, now - oldest[queue])) or false,
+    counts.cancelled, counts.expired, stands and 1 or 0, oldest[queue] and whole(max(0, now - oldest[queue])) or false,
     blockedBy, blockedUntil, counts.pending >= (limits.of(queue).maxPending or math.huge) and 1 or 0,
+    named[queue] and 1 or 0,
   }
 end
-return { told, paused['*'] and 1 or 0, finished.countOverAge(now - intervalMs, retentionMs, useCompletedTime) }
+return { told, paused['*'] and awake == 0 and 1 or 0, finished.countOverAge(now - intervalMs, retentionMs, useCompletedTime) }
 `;

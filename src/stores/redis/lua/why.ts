@@ -27,12 +27,11 @@ local function whyGone(stone)
 end
 local function whyHere(row)
   local queue, place = row.about.queue, placeOf(row)
-  local paused = setOf(call('SMEMBERS', PAUSED))
-  local isPaused = paused[queue] or (paused['*'] and queue ~= 'lastout') or false
   local found = next(limits.all()) and limits.allowances({ [queue] = true }) or {}
   local blockedBy, blockedUntil = limits.blockOf(found[queue], found[queue] and claims.stalled()[queue] or 0)
   return {
-    'here', view.of(row), view.shapes(), place, turnOf(row, place), claimOf(row), tables.owns(row.id), isPaused and 1 or 0,
+    'here', view.of(row), view.shapes(), place, turnOf(row, place), claimOf(row), tables.owns(row.id),
+    isPaused(pauses(), queue) and 1 or 0,
     blockedBy, blockedUntil, workersFor(row.about),
   }
 end

@@ -1,6 +1,7 @@
-/** Refuses options that do not exist, with the nearest one that does. */
+/** The options of a caller: read once, own properties only. One that does not exist is refused, with the nearest that does. */
 import { show } from './duration.js';
 import { LastoutError } from './errors.js';
+import { reading } from './reading.js';
 
 /** Words of other queues, answered with ours. */
 const foreignWords: { readonly [word: string]: string } = {
@@ -19,18 +20,32 @@ const foreignWords: { readonly [word: string]: string } = {
   data: 'input',
 };
 
-export function refuseUnknown(options: unknown, allowed: readonly string[], where: string): void {
-  if (options === undefined) return;
-  if (options === null || typeof options !== 'object' || Array.isArray(options)) {
-    throw new LastoutError('UNKNOWN_OPTION', `${where}: got ${show(options)}; give an object.`);
-  }
-  for (const name of Object.keys(options)) {
-    if (allowed.includes(name)) continue;
-    const foreign = Object.hasOwn(foreignWords, name) ? foreignWords[name] : undefined;
-    const near = foreign ?? nearest(name, allowed);
-    const hint = near ? ` Did you mean ${near}?` : ` Known are ${allowed.join(', ')}.`;
-    throw new LastoutError('UNKNOWN_OPTION', `${where}: there is no "${name}".${hint}`, { option: name });
-  }
+/** What is inherited was not given: who can write to a prototype must not decide what a call does. */
+export type Own<T> = { [K in keyof T]?: T[K] };
+
+/** A copy. Undefined is no options; null is refused. */
+export function ownOptions<T extends object>(
+  options: T | undefined,
+  allowed: readonly string[],
+  where: string,
+): Own<T> {
+  if (options === undefined) return {};
+  return reading(where, 'UNKNOWN_OPTION', () => {
+    if (options === null || typeof options !== 'object' || Array.isArray(options))
+      throw new LastoutError(
+        'UNKNOWN_OPTION',
+        `${where}: got ${typeof options === 'string' ? 'a text' : show(options)}; give an object.`,
+      );
+    for (const name of Object.keys(options)) if (!allowed.includes(name)) throw unknown(name, allowed, where);
+    return { ...options };
+  });
+}
+
+function unknown(name: string, allowed: readonly string[], where: string): LastoutError {
+  const foreign = Object.hasOwn(foreignWords, name) ? foreignWords[name] : undefined;
+  const near = foreign ?? nearest(name, allowed);
+  const hint = near ? ` Did you mean ${near}?` : ` Known are ${allowed.join(', ')}.`;
+  return new LastoutError('UNKNOWN_OPTION', `${where}: there is no "${name}".${hint}`, { option: name });
 }
 
 function nearest(name: string, allowed: readonly string[]): string | undefined {

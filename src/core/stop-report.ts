@@ -1,0 +1,7 @@
+/** What became of the jobs of workers that were stopped. */
+export interface StopReport {
+  readonly finished: number;
+  readonly handedBack: readonly string[];
+  /** Still held: an exclusive key whose code still runs, or a store that did not answer. They come back when the claim lapses. */
+  readonly abandoned: readonly string[];
+}

@@ -1,0 +1,235 @@
+// What callers give may be hostile: proxies and getters that throw, properties that are inherited, lists without end. It is
+// read once, own properties only, and a refusal is always a LastoutError.
+import { memoryUsage } from 'node:process';
+import { describe, expect, it } from 'vitest';
+import {
+  closeOnSignals,
+  createSlots,
+  defineJob,
+  defineResource,
+  type Job,
+  open,
+  type OpenOptions,
+  type Queue,
+} from '../src/index.js';
+import { dockerContainers, dockerEngine } from '../src/resources/docker.js';
+import { processResource } from '../src/resources/process.js';
+import { postgresStore } from '../src/stores/postgres/index.js';
+import { redisStore } from '../src/stores/redis/index.js';
+import { sqliteStore } from '../src/stores/sqlite/index.js';
+import { closedAfterwards, eachStore, expectCode, refusalOf } from './support.js';
+
+const mail = defineJob('mail', { run: () => null });
+const never = defineResource('never', {
+  create: async () => null,
+  destroy: async () => undefined,
+  list: async () => [],
+});
+
+/** Every question to it throws. */
+function throwing(): never {
+  const refuse = (): never => {
+    throw new Error('a trap');
+  };
+  const traps = Object.fromEntries(Reflect.ownKeys(Reflect).map((name) => [name, refuse]));
+  return new Proxy({}, traps) as never;
+}
+
+function revoked(): never {
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  return proxy as never;
+}
+
+const withGetter =
+  (...names: readonly string[]) =>
+  (): never => {
+    const get = (): never => {
+      throw new Error('a getter');
+    };
+    return Object.defineProperty({}, names[0]!, { get, enumerable: true }) as never;
+  };
+
+type Call = (queue: Queue, bad: never) => unknown;
+
+const opening =
+  (name: keyof OpenOptions): Call =>
+  (_, bad) =>
+    open('memory:', { [name]: bad });
+
+const ownOptions: { readonly [what: string]: readonly [option: string, Call] } = {
+  open: ['cleanup', (_, bad) => open('memory:', bad)],
+  'open cleanup': ['jobRetentionMs', opening('cleanup')],
+  'open queues': ['mail', opening('queues')],
+  'open limits': ['maxPending', (_, bad) => open('memory:', { queues: { mail: bad } })],
+  'open rate': ['max', (_, bad) => open('memory:', { queues: { mail: { rate: bad } } })],
+  'open artifacts': ['dir', opening('artifacts')],
+  'open blobs': ['put', (_, bad) => open('memory:', { artifacts: { blobs: bad } })],
+  'open logger': ['info', opening('logger')],
+  'open codec': ['encode', opening('codec')],
+  'open clock': ['now', opening('clock')],
+  'open tracing': ['tracerProvider', opening('tracing')],
+  'open tracer': ['getTracer', (_, bad) => open('memory:', { tracing: { tracerProvider: bad } })],
+  'open alerts': ['rules', opening('alerts')],
+  'open rules': ['noWorkers', (_, bad) => open('memory:', { alerts: { rules: bad } })],
+  'open rule': ['above', (_, bad) => open('memory:', { alerts: { rules: { noWorkers: bad } } })],
+  'open webhook': ['webhook', (_, bad) => open('memory:', { alerts: { notify: [bad] } })],
+  'open headers': ['a', (_, bad) => open('memory:', { alerts: { notify: [{ webhook: 'http://a', headers: bad }] } })],
+  defineJob: ['ttl', (_, bad) => defineJob('other', bad)],
+  'defineJob input': ['~standard', (_, bad) => defineJob('other', { input: bad })],
+  'defineJob backoff': ['type', (_, bad) => defineJob('other', { backoff: bad })],
+  'defineJob keep': ['age', (_, bad) => defineJob('other', { keep: bad })],
+  'defineJob keep of a state': ['age', (_, bad) => defineJob('other', { keep: { failed: bad } })],
+  defineResource: ['create', (_, bad) => defineResource('other', bad)],
+  enqueue: ['delay', (queue, bad) => queue.enqueue(mail, {}, bad)],
+  'enqueue input': ['a', (queue, bad) => queue.enqueue(mail, bad)],
+  'enqueue nested input': ['a', (queue, bad) => queue.enqueue(mail, { list: [1, bad] })],
+  'enqueue metadata': ['a', (queue, bad) => queue.enqueue(mail, {}, { metadata: bad })],
+  'enqueue runAt': ['a', (queue, bad) => queue.enqueue(mail, {}, { runAt: bad })],
+  enqueueMany: ['type', (queue, bad) => queue.enqueueMany([bad])],
+  'enqueueMany options': ['tx', (queue, bad) => queue.enqueueMany([{ type: mail, input: {}, options: bad }])],
+  work: ['lease', (queue, bad) => queue.work([mail], bad)],
+  runUntilIdle: ['for', (queue, bad) => queue.runUntilIdle([mail], bad)],
+  find: ['type', (queue, bad) => queue.find(bad)],
+  'find before': ['a', (queue, bad) => queue.find({ before: bad })],
+  cancel: ['type', (queue, bad) => queue.cancel(bad)],
+  'cancel options': ['reason', (queue, bad) => queue.cancel({ all: true }, bad)],
+  retry: ['type', (queue, bad) => queue.retry(bad)],
+  remove: ['type', (queue, bad) => queue.remove(bad)],
+  reschedule: ['type', (queue, bad) => queue.reschedule(bad, { delay: 0 })],
+  'reschedule to': ['delay', (queue, bad) => queue.reschedule({ all: true }, bad)],
+  hold: ['type', (queue, bad) => queue.hold(bad, 'why')],
+  'hold until': ['a', (queue, bad) => queue.hold({ all: true }, 'why', bad)],
+  release: ['type', (queue, bad) => queue.release(bad)],
+  wait: ['timeout', (queue, bad) => queue.wait('id', bad)],
+  'wait signal': ['aborted', (queue, bad) => queue.wait('id', { signal: bad })],
+  events: ['after', (queue, bad) => queue.events(bad)],
+  'events signal': ['aborted', (queue, bad) => queue.events({ signal: bad })],
+  schedule: ['cron', (queue, bad) => queue.schedule('a', mail, {}, bad)],
+  'schedule options': ['ttl', (queue, bad) => queue.schedule('a', mail, {}, { every: '1h' }, bad)],
+  'schedule input': ['a', (queue, bad) => queue.schedule('a', mail, bad, { every: '1h' })],
+  plan: ['jobRetentionMs', (queue, bad) => queue.plan(bad)],
+  ledger: ['limit', (queue, bad) => queue.ledger(bad)],
+  lease: ['ttl', (queue, bad) => queue.lease(never, null, bad)],
+  leases: ['state', (queue, bad) => queue.leases.find(bad)],
+  defineSubject: ['every', (queue, bad) => queue.defineSubject('trip', bad)],
+  'defineSubject brake': [
+    'share',
+    (queue, bad) => queue.defineSubject('trip', { check: async () => [], every: '1h', brake: bad }),
+  ],
+  endSubject: ['fence', (queue, bad) => queue.endSubject('trip:1', 'why', bad)],
+  close: ['grace', (queue, bad) => queue.close(bad)],
+  closeOnSignals: ['close', (_, bad) => closeOnSignals(bad)],
+  'closeOnSignals options': ['grace', (queue, bad) => closeOnSignals(queue, bad)],
+  createSlots: ['maxConcurrent', (_, bad) => createSlots(bad)],
+  'createSlots acquire': ['aborted', (_, bad) => createSlots({ maxConcurrent: 1, maxWaiting: 1 }).acquire(bad)],
+  sqliteStore: ['file', (_, bad) => sqliteStore(bad)],
+  'sqliteStore db': ['prepare', (_, bad) => sqliteStore({ db: bad })],
+  'sqliteStore options': ['synchronous', (_, bad) => sqliteStore({ file: 'a' }, bad)],
+  postgresStore: ['url', (_, bad) => postgresStore(bad)],
+  'postgresStore pool': ['connect', (_, bad) => postgresStore({ pool: bad })],
+  'postgresStore options': ['max', (_, bad) => postgresStore({ url: 'postgres://a' }, bad)],
+  redisStore: ['url', (_, bad) => redisStore(bad)],
+  'redisStore options': ['host', (_, bad) => redisStore({ options: bad })],
+  'redisStore client': ['duplicate', (_, bad) => redisStore({ client: bad })],
+  dockerEngine: ['host', (_, bad) => dockerEngine(bad)],
+  dockerContainers: ['kind', (_, bad) => dockerContainers(bad)],
+  processResource: ['grace', (_, bad) => processResource(bad)],
+  'process spec': ['command', (queue, bad) => queue.lease(processResource(), bad, { ttl: '1m' })],
+};
+
+describe('a getter or a proxy that throws is refused with a code', () => {
+  const cases = Object.entries(ownOptions).flatMap(([what, [option, call]]) => [
+    [`${what}: a getter`, call, withGetter(option)] as const,
+    [`${what}: a proxy`, call, throwing] as const,
+    [`${what}: a revoked proxy`, call, revoked] as const,
+  ]);
+  it.each(cases)('%s', async (_, call, bad) => {
+    const queue = closedAfterwards(await open('memory:'));
+    await refusalOf(() => call(queue, bad()));
+  });
+
+  const lists: { readonly [what: string]: Call } = {
+    types: opening('types'),
+    resources: opening('resources'),
+    notify: (_, bad) => open('memory:', { alerts: { notify: bad } }),
+    enqueueMany: (queue, bad) => queue.enqueueMany(bad),
+    work: (queue, bad) => queue.work(bad),
+    'queues of work': (queue, bad) => queue.work([mail], { queues: bad }),
+    'state of a filter': (queue, bad) => queue.find({ state: bad }),
+    'args of a process': (queue, bad) => queue.lease(processResource(), { command: 'true', args: bad }, { ttl: '1m' }),
+  };
+  const badLists: { readonly [what: string]: () => unknown } = {
+    'of length 2^32 - 1': () => Object.assign([], { length: 2 ** 32 - 1 }),
+    'with holes': () => Array(2),
+    'that grows': () =>
+      new Proxy([], {
+        get: (list, name) => (name === 'length' ? list.push(undefined as never) + 1 : list[name as never]),
+      }),
+    'that is a revoked proxy': revoked,
+  };
+  const all = Object.entries(lists).flatMap(([what, call]) =>
+    Object.entries(badLists).map(([how, bad]) => [`${what}: a list ${how}`, call, bad] as const),
+  );
+  it.each(all)('%s', async (_, call, bad) => {
+    const queue = closedAfterwards(await open('memory:'));
+    await refusalOf(() => call(queue, bad() as never));
+  });
+});
+
+describe('what is inherited was not given', () => {
+  eachStore((on) => {
+    it('an act by a filter that inherits all: true names nothing', async () => {
+      const queue = await on.open();
+      const { id } = await queue.enqueue(mail, {});
+      const inherited = Object.create({ all: true }) as { all: true };
+      for (const act of [
+        () => queue.cancel(inherited),
+        () => queue.retry(inherited),
+        () => queue.remove(inherited),
+        () => queue.reschedule(inherited, { delay: '1h' }),
+        () => queue.hold(inherited, 'why'),
+        () => queue.release(inherited),
+      ])
+        await expectCode('FILTER_REQUIRED', act);
+      expect(await queue.get(id)).toMatchObject({ state: 'pending' } satisfies Partial<Job>);
+    });
+  });
+
+  it('options are own properties', async () => {
+    const queue = closedAfterwards(await open('memory:'));
+    const inherits = <T extends object>(options: T): T => Object.create(options) as T;
+    const { id } = await queue.enqueue(mail, {}, inherits({ delay: '1h', id: 'chosen' } as const));
+    expect(id).not.toBe('chosen');
+    const { matched } = await queue.cancel({ type: 'mail' }, inherits({ dryRun: true }));
+    expect(matched).toBe(1);
+    expect(await queue.get(id)).toMatchObject({ state: 'cancelled' });
+    const other = defineJob('other', inherits({ run: () => null }));
+    await expectCode('UNKNOWN_TYPE', () => queue.work([other]));
+  });
+});
+
+describe('a payload is refused before it is copied', () => {
+  const big = 'x'.repeat(256 * 1024);
+  const list = (length: number): unknown[] => Object.assign([], { length });
+  it.each([
+    ['a list of length 2^32 - 1', 'PAYLOAD_TOO_LARGE', () => list(2 ** 32 - 1)],
+    ['a nested list of length 2^32 - 1', 'PAYLOAD_TOO_LARGE', () => ({ a: [{ b: list(2 ** 32 - 1) }] })],
+    ['a list with one item at its end', 'PAYLOAD_TOO_LARGE', () => Object.assign(list(0), { [2 ** 32 - 2]: 1 })],
+    ['a list with a hole', 'UNSERIALIZABLE', () => Object.assign([1], { 2: 3 })],
+    ['a long list of nothing', 'UNSERIALIZABLE', () => list(256 * 1024 - 1)],
+    ['one text many times', 'PAYLOAD_TOO_LARGE', () => Array.from({ length: 5_000 }, () => big)],
+    ['one key many times', 'PAYLOAD_TOO_LARGE', () => Array.from({ length: 5_000 }, () => ({ [big]: 1 }))],
+    [
+      'a list that grows while it is read',
+      'UNSERIALIZABLE',
+      () => new Proxy([1], { get: (items, name) => (name === 'length' ? items.length++ + 2 : items[name as never]) }),
+    ],
+  ] as const)('%s', async (_, code, make) => {
+    const queue = closedAfterwards(await open('memory:'));
+    const input = make();
+    const before = memoryUsage().heapUsed;
+    await expectCode(code, () => queue.enqueue('mail', input));
+    expect(memoryUsage().heapUsed - before).toBeLessThan(100_000_000);
+  });
+});
