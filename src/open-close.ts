@@ -84,8 +84,13 @@ export function closingOf(system: System, inOrder: readonly (() => Promise<unkno
           return refused(error);
         }
       },
-    async close(options = {}) {
-      const graceMs = readGrace(options);
+    close(options = {}) {
+      let graceMs: number;
+      try {
+        graceMs = readGrace(options);
+      } catch (error) {
+        return refused(error);
+      }
       // Closing again with less patience shortens the wait.
       if (closed) for (const worker of workers) void worker.stop(graceMs);
       closed ??= system.hold(shutDown(graceMs)).finally(tellClosed);

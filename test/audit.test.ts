@@ -73,6 +73,19 @@ describe('an audit', () => {
       goOn.open();
     });
 
+    it('is clean while others add and end jobs all the time', async () => {
+      const { queue } = await byHand(on);
+      const type = defineJob<number, number>('job', { run: ({ input }) => input });
+      await queue.work([type], { concurrency: 3 });
+      let goesOn = true;
+      const adding = (async () => {
+        while (goesOn) await queue.enqueueMany([1, 2, 3].map((input) => ({ type, input })));
+      })();
+      for (let i = 0; i < 10; i++) expect((await queue.audit()).counts).toEqual([]);
+      goesOn = false;
+      await adding;
+    });
+
     it('goes on over more rows than one page', async () => {
       const { queue } = await byHand(on, { cleanup: { maxStoredJobs: Number.POSITIVE_INFINITY } });
       for (let i = 0; i < 3; i++)

@@ -7,7 +7,7 @@ import { closedAfterwards } from './support.js';
 
 const job = defineJob<number, number>('job', { run: ({ input }) => input });
 
-test.each<EngineName>(['memory', 'sqlite'])('a clock that was set back is warned of (%s)', async (engine) => {
+test.each<EngineName>(['memory', 'sqlite', 'redis'])('a clock that was set back is warned of (%s)', async (engine) => {
   const clock = handClock();
   const { connect } = await emptyStore[engine]();
   const queue = closedAfterwards(await open(connect(), { clock }));

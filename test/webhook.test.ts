@@ -137,7 +137,7 @@ describe('a webhook', () => {
 
   it('that never answers is given up in its time', async () => {
     const { url, received } = await listening(null);
-    const { notifier, lines, warned } = notifierTo(url, 50);
+    const { notifier, lines, warned } = notifierTo(url, 250);
     notifier.tell(alert);
     await warned.opened;
     expect(received).toHaveLength(3);

@@ -5,7 +5,10 @@
  */
 import type { StoreWarning } from './store.js';
 
-export const epochAt = (now: number): number => now * 1_000;
+/** Of clocks that are centuries ahead, so much is believed: above it a number would soon be no safe integer any more. */
+export const epochMax = 9_000_000_000_000_000;
+
+export const epochAt = (now: number): number => Math.min(now * 1_000, epochMax);
 
 /** Claims that come faster than microseconds, and clocks that are set right by a little, are no reason to worry. */
 const toleratedMs = 1_000;

@@ -311,6 +311,7 @@ describeOn('redis', 'the layout of Redis', () => {
       ending: { kind: 'release' } as const,
     }));
     expect((await store.settle({ owner: 'w', settlements, started: [], next: null })).answers).toEqual(['STALE_CLAIM']);
+    now += 1;
     await insert(1);
     expect((await claim()).epoch).toBeGreaterThan(before.epoch);
     expect((await store.read({ log: 'events', after: cursor, limit: 10 })).reset).toBe(true);

@@ -110,7 +110,7 @@ async function play(
         error,
         progress,
         cancelReason,
-        epoch,
+        claims: epoch > claimed.epoch ? 2 : Number(epoch === claimed.epoch),
       };
     }),
     queues: queues.map((queue) => ({ ...queue, oldestDueAgeMs: null })),

@@ -7,6 +7,8 @@ import { isAsked } from './trips.js';
 const activeTripDelayMs = 60_000;
 /** Whoever could not be asked about the trip or the driver is asked again after this time. */
 const outageDelayMs = 5_000;
+/** The time-out may end the whole trip and cancel what runs: it comes when this attempt has ended as failed. */
+const passOnDelayMs = 100;
 
 class DriverNotAvailableError extends Error {
   constructor() {
@@ -83,7 +85,7 @@ export class TripRequestProcessor {
 
   private async passOn({ tripId, driverId }: TripRequest): Promise<void> {
     const { queue, logger } = this.parts;
-    await queue.reschedule(timeoutId({ tripId, driverId }), { delay: 0 }).catch((error: unknown) => {
+    await queue.reschedule(timeoutId({ tripId, driverId }), { delay: passOnDelayMs }).catch((error: unknown) => {
       logger.warn('The next driver is asked later', { tripId, driverId, error: String(error) });
     });
   }

@@ -1,4 +1,5 @@
 /** What the server says about itself: whether it will do, how much it keeps, and what is to be feared. */
+import { clockWarnings } from '../../core/epoch.js';
 import { LastoutError } from '../../core/errors.js';
 import type { Durability, StoreWarning } from '../../core/store.js';
 import type { Script } from './call.js';
@@ -123,6 +124,31 @@ end
 return mark
 `,
 };
+
+/** Writes nothing, but may: a server that has no memory left, or that takes no writes, does not let it start. */
+export const writingScript: Script = {
+  name: 'writing',
+  text: `#!lua
+local time = redis.call('TIME')
+return { time[1] .. string.format('%03d', time[2] / 1000), redis.call('HGET', KEYS[1] .. 'n', 'epoch') or '0' }
+`,
+};
+
+/** Whether new jobs can be stored, and whether the clock has gone back since the last claim. Throws where nothing can be written at all. */
+export async function inspectWriting(
+  call: (script: Script, args: readonly string[]) => Promise<unknown>,
+  givenNow: number | null,
+  where: string,
+): Promise<readonly StoreWarning[]> {
+  try {
+    const [at, epoch] = (await repeatable(call(writingScript, []), where)) as readonly [string, string];
+    return clockWarnings(Math.max(Number(at), givenNow ?? 0), Number(epoch), 'the server');
+  } catch (error) {
+    if (!(error instanceof LastoutError && error.code === 'STORE_FULL')) throw error;
+    const message = `${where} has no memory left (maxmemory): new jobs cannot be stored. Raise it, or let jobs go sooner.`;
+    return [{ code: 'OUT_OF_MEMORY', message, blocks: true }];
+  }
+}
 
 export interface Mark {
   /** The name of the data that are there now. */

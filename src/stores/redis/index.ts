@@ -1,7 +1,7 @@
 /** `lastout/redis` */
 import type { Durability, Store, StoreContext, StoreFactory } from '../../core/store.js';
 import { type Call, createCall, loadScripts } from './call.js';
-import { admit, inspect, markScript, placeMark } from './check.js';
+import { admit, inspect, inspectWriting, markScript, placeMark, writingScript } from './check.js';
 import { type Connection, createConnection } from './connection.js';
 import { LastoutError } from '../../core/errors.js';
 import { createHearing, type Hearing } from './hear.js';
@@ -74,7 +74,7 @@ async function connect(source: Source, system: StoreContext['system']): Promise<
   try {
     await connection.ready('hold');
     const { durability } = await admit(connection);
-    await loadScripts(connection, [...Object.values(scripts), markScript]);
+    await loadScripts(connection, [...Object.values(scripts), markScript, writingScript]);
     const hearing = createHearing(source, connection, system);
     return {
       source,
@@ -140,7 +140,8 @@ async function openNamespace(shared: Shared, context: StoreContext, release: () 
       if (closed) throw new LastoutError('CLOSED', 'The store is closed.');
       const { durability, warnings } = await inspect(connection);
       shared.durability = durability;
-      return [...warnings, ...(await mark.check())];
+      const writing = await inspectWriting(call, context.system.givenNow(), connection.where);
+      return [...warnings, ...(await mark.check()), ...writing];
     },
     async close() {
       if (closed) return;

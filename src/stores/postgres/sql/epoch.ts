@@ -2,13 +2,12 @@
  * The numbers of claims, which fence what their jobs do outside. They grow by more than one where the clock is ahead: a server that
  * has lost its last numbers, because a standby that lagged was promoted or a backup was restored, gives none of them again.
  */
+import { epochMax } from '../../../core/epoch.js';
 
 /** Microseconds, as on the other stores. With each promotion a minute is added, for a new primary whose clock is behind. */
 const timelineUs = 60_000_000;
 /** How far ahead of the clock a leap goes, so that not each claim has to leap. */
 const leapUs = 100_000;
-/** Of clocks that are centuries ahead, so much is believed: above it a number would soon be no safe integer any more. */
-const mostUs = 9_000_000_000_000_000;
 const timelinesMax = 1_000_000;
 
 /** What the clock was, in microseconds, when the sequence was last set ahead. */
@@ -27,7 +26,7 @@ end $$;
 -- The last one plus one, or what clock and timeline give, whichever is greater.
 create function ${s}.next_epoch(p_now bigint) returns bigint language plpgsql as $$
 declare
-  v_least bigint := least(p_now * 1000 + ${s}.timeline() * ${timelineUs}, ${mostUs});
+  v_least bigint := least(p_now * 1000 + ${s}.timeline() * ${timelineUs}, ${epochMax});
   v_epoch bigint := nextval('${s}.claim_no');
 begin
   if v_epoch >= v_least then return v_epoch; end if;
@@ -44,6 +43,6 @@ begin
   perform pg_advisory_xact_lock('${s}.claims'::regclass::oid::int4, 0);
   v_epoch := nextval('${s}.claim_no');
   if v_epoch >= p_least then return v_epoch; end if;
-  return setval('${s}.claim_no', least(p_least, ${mostUs}) + ${leapUs});
+  return setval('${s}.claim_no', least(p_least, ${epochMax}) + ${leapUs});
 end $$;
 `;

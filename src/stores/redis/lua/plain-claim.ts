@@ -2,6 +2,8 @@
  * The short way of a claim: one lane of plain jobs, no limits, nothing to tend. An idle worker's claim is of this kind too,
  * and costs a few looks. Where anything else is in play, nothing is written and the long way is taken.
  */
+import { epochMax } from '../../../core/epoch.js';
+
 export const claimPlain = String.raw`
 local SHAPE_MARKS = '^([^%z]*)%z([^%z]*)%z[^%z]*%z([^%z]*)'
 -- The one lane that has something ready, '' where there is none, nil where there are several.
@@ -25,7 +27,7 @@ end
 -- Numbers that never come again, also where data were lost and time went on: by the clock, in microseconds.
 local function nextEpoch()
   local time, last = call('TIME'), tonumber(call('HGET', COUNTERS, 'epoch')) or 0
-  local epoch = whole(max(time[1] * 1000000 + time[2], now * 1000, last + 1))
+  local epoch = whole(max(min(max(time[1] * 1000000 + time[2], now * 1000), ${epochMax}), last + 1))
   call('HSET', COUNTERS, 'epoch', epoch)
   return epoch
 end
