@@ -84,13 +84,22 @@ function inLine(callback: () => void): void {
   if (line.push(callback) === 1) setImmediate(runLine);
 }
 
-/** Each leaves the line when it has been called: whoever comes meanwhile stands behind it. */
 function runLine(): void {
-  do {
+  try {
+    do callFirst();
+    while (line.length > 0 && isYoung());
+  } finally {
+    if (line.length > 0) setImmediate(runLine);
+  }
+}
+
+/** It leaves the line when it has been called, also if it throws: whoever comes meanwhile stands behind it. */
+function callFirst(): void {
+  try {
     line[0]!();
+  } finally {
     line.shift();
-  } while (line.length > 0 && isYoung());
-  if (line.length > 0) setImmediate(runLine);
+  }
 }
 
 /** How many keep the process alive, and the one timer that does it for them all. */
