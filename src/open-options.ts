@@ -16,7 +16,7 @@ import type { TypeBook } from './queue/new-job.js';
 import type { OpenOptions } from './surface.js';
 
 const names = [
-  'cleanup', 'queues', 'types', 'artifacts', 'resources', 'codec', 'metrics', 'tracing', 'alerts', 'namespace', 'logger', 'clock',
+  'cleanup', 'queues', 'types', 'artifacts', 'resources', 'codec', 'metrics', 'tracing', 'alerts', 'namespace', 'identity', 'logger', 'clock',
 ]; // biome-ignore format: one list
 
 /** Types and resources of one process. */
@@ -27,6 +27,7 @@ export interface OpenSettings {
   readonly book: TypeBook;
   readonly logger: Logger;
   readonly namespace: string;
+  readonly identity: 'new' | undefined;
   readonly codec: Codec | null;
   readonly artifacts: ArtifactSettings | null;
   readonly resources: readonly Resource<unknown>[];
@@ -42,6 +43,7 @@ export function readOpenOptions(given: OpenOptions, inMemory: boolean): OpenSett
     book: readTypes(options.types),
     logger: readLogger(options.logger),
     namespace: options.namespace === undefined ? 'lastout' : checkName(options.namespace, 'namespace'),
+    identity: readIdentity(options.identity),
     codec: readCodec(options.codec),
     artifacts: readArtifacts(options.artifacts, inMemory),
     resources: readResources(options.resources),
@@ -54,6 +56,11 @@ export function readOpenOptions(given: OpenOptions, inMemory: boolean): OpenSett
     limits: readLimits(options.queues),
     observe: readObserveOptions(options),
   };
+}
+
+function readIdentity(identity: OpenOptions['identity']): 'new' | undefined {
+  if (identity === undefined || identity === 'new') return identity;
+  throw new LastoutError('UNKNOWN_OPTION', `identity is ${show(identity)}; it is 'new', or not given.`);
 }
 
 /** Where artifacts are to be kept: in this process, in a folder, or in a store of the caller's. */

@@ -46,7 +46,11 @@ export async function open(where: string | StoreFactory, options: OpenOptions = 
   const tracing = await loadObserving(observe);
   const system = createSystem(settings.clock);
   const place = await openPlace(artifacts, where, system, namespace);
-  const context = { system, namespace, maxStoredJobs: cleanup.maxStoredJobs, limits };
+  const { identity } = settings;
+  const context = {
+    ...{ system, namespace, maxStoredJobs: cleanup.maxStoredJobs, limits },
+    ...(identity !== undefined && { identity }),
+  };
   const opened = await system.hold(openStore(where, context));
   const timed = withDeadlines(opened, system);
   const store = codec ? codedStore(timed, codec, logger) : timed;

@@ -61,6 +61,8 @@ export interface OpenOptions {
   /** Looks at the rules of the alerts every 30 s, and tells who is named. Without it they are looked at by `alerts()`. */
   alerts?: AlertOptions;
   namespace?: string;
+  /** Once, for a copy of a store that is in use: its leases and artifacts are its own from here on. */
+  identity?: 'new';
   logger?: Logger;
   /** The store's clock; for tests (see fakeClock in lastout/testing). */
   clock?: { now(): Date };

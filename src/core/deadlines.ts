@@ -20,7 +20,7 @@ export function tellsNothing(error: unknown): boolean {
 type Call = 'held write' | 'write' | 'held read' | 'read';
 
 /** What callers read; the rest is read by what runs in the background. */
-const askedFor: ReadonlySet<ReadRequest['log']> = new Set(['job', 'why', 'plan', 'ledger', 'audit']);
+const askedFor: ReadonlySet<ReadRequest['log']> = new Set(['job', 'why', 'plan', 'ledger', 'audit', 'identity']);
 
 interface UnderWay {
   readonly verb: string;

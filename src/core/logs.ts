@@ -45,7 +45,9 @@ export type ReadRequest =
   | { readonly log: 'ledger'; readonly cursor: string | null; readonly limit: number }
   | { readonly log: 'audit'; readonly cursor: string | null; readonly limit: number }
   /** The cards that live. */
-  | { readonly log: 'workers' };
+  | { readonly log: 'workers' }
+  /** The identity of the store, as it is now: another process may have given it a new one. */
+  | { readonly log: 'identity' };
 
 export interface HeldClaim {
   readonly epoch: number;
@@ -176,6 +178,7 @@ export interface AuditPage {
 
 /** What `read` may answer; which of them, the request says. */
 export type LogAnswer =
+  | string
   | EventPage
   | readonly LogLine[]
   | readonly HeldClaim[]

@@ -346,6 +346,7 @@ export interface Store {
   read(request: ReadRequest & { log: 'ledger' }): Promise<LedgerPage>;
   read(request: ReadRequest & { log: 'audit' }): Promise<AuditPage>;
   read(request: ReadRequest & { log: 'workers' }): Promise<readonly WorkerCard[]>;
+  read(request: ReadRequest & { log: 'identity' }): Promise<string>;
   note(owner: string, notes: readonly Note[]): Promise<readonly SettleAnswer[]>;
   /**
    * `here`: for who has a rhythm besides. He hears what this process does, and of others what is heard anyway: for him alone no
@@ -372,6 +373,8 @@ export interface StoreContext {
   readonly maxStoredJobs: number;
   /** Kept for every process: these queues get exactly these limits, the others stay as they are. */
   readonly limits?: ReadonlyMap<string, QueueLimits>;
+  /** The store gets another identity, from here on, for every process. Without it, it keeps what it has; a new one gets one. */
+  readonly identity?: 'new';
 }
 
 /** What `open` takes besides a URL. Several queues may share one. */

@@ -31,6 +31,7 @@ beforeAll(async () => {
     reading: transact,
     inside: null,
     listeners: new Set<never>(),
+    identity: async () => 'x'.repeat(20),
     check: async () => [],
     close: async () => undefined,
   } as const;

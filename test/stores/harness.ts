@@ -51,8 +51,8 @@ export async function harnessOn(
   const stores = [store];
   return {
     store,
-    async open(limits) {
-      const another = await factory.open({ ...context, limits });
+    async open(limits, identity) {
+      const another = await factory.open({ ...context, limits, ...(identity && { identity }) });
       stores.push(another);
       return another;
     },

@@ -42,6 +42,7 @@ export interface LocalEngine {
   quiet?(request: ClaimRequest, now: number): { readonly nextDueAt: number | null } | null;
   /** A part of a sweep is done; whether there is more to do. */
   swept?(more: boolean): void;
+  identity(): Promise<string>;
   check(): Promise<readonly StoreWarning[]>;
   /** Listeners of every queue that shares the engine. */
   readonly listeners: Set<(hint: Hint) => void>;
@@ -96,7 +97,8 @@ function localStore(engine: LocalEngine, context: StoreContext): Store {
       else return fenceSubject(step, (what as { readonly subject: string }).subject, how);
     });
 
-  const read = (request: ReadRequest): Promise<unknown> => look((step) => readLog(step, request));
+  const read = (request: ReadRequest): Promise<unknown> =>
+    request.log === 'identity' ? engine.identity() : look((step) => readLog(step, request));
 
   return {
     engine: engine.engine,

@@ -5,6 +5,7 @@ import type { Transact } from '../local/tables.js';
 import { createTables } from './tables.js';
 
 interface Namespace {
+  identity: string;
   readonly transact: Transact;
   readonly listeners: Set<(hint: Hint) => void>;
 }
@@ -13,12 +14,14 @@ interface Namespace {
 export function memoryStore(): StoreFactory {
   const namespaces = new Map<string, Namespace>();
 
-  function namespaceOf(name: string): Namespace {
+  function namespaceOf({ namespace: name, system, identity }: StoreContext): Namespace {
     const known = namespaces.get(name);
+    if (known && identity === 'new') known.identity = system.id();
     if (known) return known;
     const tables = createTables();
     // A step is synchronous and checks before it writes, so it needs no rollback.
-    const made: Namespace = { transact: async (work) => work(tables), listeners: new Set() };
+    const transact: Transact = async (work) => work(tables);
+    const made: Namespace = { identity: system.id(), transact, listeners: new Set() };
     namespaces.set(name, made);
     return made;
   }
@@ -26,7 +29,8 @@ export function memoryStore(): StoreFactory {
   return {
     engine: 'memory',
     async open(context: StoreContext) {
-      const { transact, listeners } = namespaceOf(context.namespace);
+      const namespace = namespaceOf(context);
+      const { transact, listeners } = namespace;
       return openLocal(
         {
           engine: 'memory',
@@ -35,6 +39,7 @@ export function memoryStore(): StoreFactory {
           reading: transact,
           inside: null,
           listeners,
+          identity: async () => namespace.identity,
           check: async () => [],
           close: async () => undefined,
         },

@@ -1,17 +1,24 @@
 /** What only the server knows about how safe the data are, and whether it can be written. */
 import { clockWarnings } from '../../core/epoch.js';
+import { copyWarning } from '../../core/identity.js';
 import type { StoreWarning } from '../../core/store.js';
 import type { Call } from './call.js';
 
 type Row = readonly [
   ...[at: number, seen: number, isStandby: boolean, readOnly: string, isDiskFull: boolean],
   ...[fsync: string, commits: string, isolation: string, standbys: number, isSynchronous: boolean],
+  ...[noted: string | null, here: string],
 ];
 
 export async function warningsOf(call: Call, now: number | null, where: string): Promise<readonly StoreWarning[]> {
   const [row] = (await call('read_health_v1', [now])) as unknown as readonly [Row];
   const [at, seen] = row;
-  return [...blocksIn(row, where), ...dangersIn(row, where), ...clockWarnings(at, seen * 1_000, 'the server')];
+  return [
+    ...blocksIn(row, where),
+    ...dangersIn(row, where),
+    ...copiesIn(row, where),
+    ...clockWarnings(at, seen * 1_000, 'the server'),
+  ];
 }
 
 /** Nothing can be written. */
@@ -54,4 +61,15 @@ function dangersIn(row: Row, where: string): StoreWarning[] {
         'acknowledged last may be lost, and jobs may run twice. Set synchronous_standby_names, and leave synchronous_commit on.',
     );
   return found;
+}
+
+/** A server that does not tell its number is told by that of the database alone. */
+function copiesIn({ 10: noted, 11: here }: Row, where: string): StoreWarning[] {
+  if (noted === null) return [];
+  const [theirServer, theirs] = noted.split('/');
+  const [server, database] = here.split('/');
+  const isSameServer = theirServer === '' || server === '' || theirServer === server;
+  if (isSameServer && theirs === database) return [];
+  const named = (place: string): string => `server and database ${place}`;
+  return [copyWarning(where, named(noted), named(here))];
 }

@@ -36,6 +36,8 @@ export interface Place {
   /** Tells this schema from one of the same name in another database. */
   readonly identity: string;
   readonly durability: Durability;
+  /** Whether it is noted where the store got its identity. */
+  readonly isNoted: boolean;
 }
 
 export interface MigrateParts {
@@ -77,7 +79,8 @@ export async function migrate(parts: MigrateParts): Promise<Place> {
       found = await look();
     }
     if (found.identity === null) throw refused(new Error('the schema was dropped meanwhile'), where);
-    return { identity: `${found.identity} ${found.database}`, durability: found.isSafe ? 'fsync' : 'os' };
+    const { identity, database, isSafe, isNoted } = found;
+    return { identity: `${identity} ${database}`, durability: isSafe ? 'fsync' : 'os', isNoted };
   });
 }
 
@@ -118,6 +121,7 @@ async function onOne<T>({ pool, where }: MigrateParts, work: (client: PgClient) 
 interface Found {
   readonly version: number;
   readonly identity: string | null;
+  readonly isNoted: boolean;
   readonly database: string;
   readonly role: string;
   readonly hasSchema: boolean;
@@ -135,7 +139,7 @@ async function lookAround(client: PgClient, parts: MigrateParts, schema: string)
   const known = { database, role, hasSchema, isSafe };
   if (!hasMeta) {
     if (strangers !== null) throw notOurs(where, namespace, strangers);
-    return { ...known, version: 0, identity: null };
+    return { ...known, version: 0, identity: null, isNoted: false };
   }
   try {
     const rows = await ask({ text: `select name, value from ${schema}.meta` });
@@ -143,7 +147,7 @@ async function lookAround(client: PgClient, parts: MigrateParts, schema: string)
     const version = Number(meta.get('schema'));
     if (!Number.isInteger(version)) throw notOurs(where, namespace, 'meta');
     if (version > versionOf(layout)) throw newer(where, namespace, version, versionOf(layout));
-    return { ...known, version, identity: meta.get('identity') ?? null };
+    return { ...known, version, identity: meta.get('identity') ?? null, isNoted: meta.has('place') };
   } catch (error) {
     if (stateOf(error) === state.denied) throw denied(error, where, role, grantsOf(schema, role));
     throw error;

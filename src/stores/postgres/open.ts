@@ -78,6 +78,7 @@ async function storeOn({ server, place, meeting, context, release }: StoreParts)
   const called = inOrder(createCall(run, inside, schema));
   const call: Call = (fn, args, tx) =>
     closed ? Promise.reject(new LastoutError('CLOSED', 'The store is closed.')) : called(fn, args, tx);
+  if (!place.isNoted || context.identity === 'new') await call('identify_v1', [context.identity === 'new']);
   const verbs = await postgresVerbs({ call, context, sender: meeting.sender, give: meeting.give });
   const own = new Set<() => void>();
 

@@ -50,6 +50,8 @@ export async function readLog(call: Call, now: number | null, request: ReadReque
       return readAudit(call, now, request);
     case 'workers':
       return readWorkers(call, now);
+    case 'identity':
+      return ((await call('read_identity_v1', [])) as [[string]])[0][0];
   }
 }
 

@@ -13,6 +13,7 @@ import { exchange } from './sql/exchange.js';
 import { find } from './sql/find.js';
 import { health } from './sql/health.js';
 import { hold } from './sql/hold.js';
+import { identity, newIdentity } from './sql/identity.js';
 import { insert } from './sql/insert.js';
 import { limits } from './sql/limits.js';
 import { matches } from './sql/matches.js';
@@ -38,7 +39,24 @@ import { why } from './sql/why.js';
 /** In an order in which each part finds the types that it uses. */
 const code = [
   ...[step, place, end, policies, matches, insert, own, batch, alike, limits, find, ready, tend, epoch, claim],
-  ...[settle, exchange, move, hold, remove, retention, term, subjects, sweep, tally, read, why, plan, audit, health],
+  ...[
+    settle,
+    exchange,
+    move,
+    hold,
+    remove,
+    retention,
+    term,
+    subjects,
+    sweep,
+    tally,
+    read,
+    why,
+    plan,
+    audit,
+    identity,
+    health,
+  ],
 ];
 
 /** `schema` is a quoted name. */
@@ -46,7 +64,7 @@ const textOf = (schema: string, parts: readonly ((schema: string) => string)[]):
   `set local check_function_bodies = off;\n${parts.map((part) => part(schema)).join('')}`;
 
 /** Everything, for a new schema. */
-const create = (schema: string): string => textOf(schema, [tables, noStatistics, ...code]);
+const create = (schema: string): string => textOf(schema, [tables, newIdentity, noStatistics, ...code]);
 
 /**
  * The functions and views, in place of those that are there. They keep their identity, so that a process of an earlier version
@@ -61,7 +79,7 @@ const replace = (schema: string): string =>
 const upgrades: Layout['upgrades'] = [
   (s) => `
 drop function ${s}.lock_types(text[]);
-`,
+${newIdentity(s)}`,
 ];
 
 export const layout: Layout = { create, upgrades, replace };

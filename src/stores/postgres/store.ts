@@ -123,6 +123,7 @@ function verbsOn({ call, context, sender, give }: VerbParts): Verbs {
   function read(request: ReadRequest & { log: 'ledger' }): Promise<LedgerPage>;
   function read(request: ReadRequest & { log: 'audit' }): Promise<AuditPage>;
   function read(request: ReadRequest & { log: 'workers' }): Promise<readonly WorkerCard[]>;
+  function read(request: ReadRequest & { log: 'identity' }): Promise<string>;
   function read(request: ReadRequest): Promise<LogAnswer> {
     return readLog(call, now(), request);
   }

@@ -6,6 +6,7 @@ import { type Connection, createConnection } from './connection.js';
 import { LastoutError } from '../../core/errors.js';
 import { createHearing, type Hearing } from './hear.js';
 import { createMeeting, type Ear, type Meeting } from '../../core/meeting.js';
+import { identityScript, openIdentity } from './identity.js';
 import { upgradeLayout } from './layout.js';
 import { scripts } from './scripts.js';
 import { type RedisSource, readSource, type Source } from './source.js';
@@ -74,7 +75,7 @@ async function connect(source: Source, system: StoreContext['system']): Promise<
   try {
     await connection.ready('hold');
     const { durability } = await admit(connection);
-    await loadScripts(connection, [...Object.values(scripts), markScript, writingScript]);
+    await loadScripts(connection, [...Object.values(scripts), markScript, identityScript, writingScript]);
     const hearing = createHearing(source, connection, system);
     return {
       source,
@@ -119,7 +120,8 @@ async function openNamespace(shared: Shared, context: StoreContext, release: () 
 
   const mark = await placeMark(call, () => context.system.id(), connection.where);
   await upgradeLayout(call, context.namespace, connection.where);
-  const verbs = await redisVerbs({ call, context, mark, sender: meeting.sender, give: meeting.give });
+  const identity = await openIdentity(call, source, context, connection.where);
+  const verbs = await redisVerbs({ call, context, mark, identity, sender: meeting.sender, give: meeting.give });
   const own = new Set<() => void>();
   return {
     ...verbs,
@@ -141,7 +143,7 @@ async function openNamespace(shared: Shared, context: StoreContext, release: () 
       const { durability, warnings } = await inspect(connection);
       shared.durability = durability;
       const writing = await inspectWriting(call, context.system.givenNow(), connection.where);
-      return [...warnings, ...(await mark.check()), ...writing];
+      return [...warnings, ...(await mark.check()), ...(await identity.check()), ...writing];
     },
     async close() {
       if (closed) return;

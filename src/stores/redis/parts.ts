@@ -2,11 +2,13 @@
 import type { Hint, StoreContext } from '../../core/store.js';
 import type { Call } from './call.js';
 import type { Mark } from './check.js';
+import type { Identity } from './identity.js';
 
 export interface RedisParts {
   readonly call: Call;
   readonly context: StoreContext;
   readonly mark: Mark;
+  readonly identity: Identity;
   /** The database and something random, without spaces: who publishes a hint. */
   readonly sender: string;
   /** Tells the listeners of this process; the others hear what the script publishes. */

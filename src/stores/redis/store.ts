@@ -60,7 +60,7 @@ export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
     limited = `${born},${at}`;
   }
   async function read(request: ReadRequest): Promise<unknown> {
-    return readLog(look, request);
+    return request.log === 'identity' ? parts.identity.read() : readLog(look, request);
   }
 
   async function pause(

@@ -106,8 +106,10 @@ const first = (n: Names): string => `
   create index ${n('policies_body')} on ${n('policies')} (body);
 `;
 
-/** All changes since 0.1.0. */
-const second = (): string => '';
+/** All changes since 0.1.0: the store has an identity. */
+const second = (n: Names): string => `
+  insert into ${n('meta')} (name, value) values ('identity', lower(hex(randomblob(10))));
+`;
 
 const migrations: readonly ((names: Names) => string)[] = [first, second];
 
@@ -120,7 +122,7 @@ export function migrate(db: SqliteDatabase, namespace: string, where: string): v
     const version = readVersion(db, names, namespace, where);
     if (version === 0) createMeta(db, names, namespace);
     for (const migration of migrations.slice(version)) db.exec(migration(names));
-    prepare(db, `update ${names('meta')} set value = ? where name = 'schema'`).run(migrations.length);
+    writeMeta(db, names, 'schema', migrations.length);
     db.exec('commit');
   } catch (error) {
     rollBack(db);
@@ -130,9 +132,8 @@ export function migrate(db: SqliteDatabase, namespace: string, where: string): v
 
 function createMeta(db: SqliteDatabase, names: Names, namespace: string): void {
   db.exec(`create table ${names('meta')} (name text primary key, value any) strict, without rowid`);
-  const put = prepare(db, `insert into ${names('meta')} (name, value) values (?, ?)`);
-  put.run('schema', 0);
-  put.run('namespace', namespace);
+  writeMeta(db, names, 'schema', 0);
+  writeMeta(db, names, 'namespace', namespace);
 }
 
 /** 0: a new file. */
@@ -153,11 +154,15 @@ function readVersion(db: SqliteDatabase, names: Names, namespace: string, where:
   return version;
 }
 
-function readMeta(db: SqliteDatabase, names: Names, name: string): Value | undefined {
+export function readMeta(db: SqliteDatabase, names: Names, name: string): Value | undefined {
   try {
     return prepare(db, `select value from ${names('meta')} where name = ?`).get(name)?.[0];
   } catch (error) {
     if (isMissingTable(error)) return undefined;
     throw error;
   }
+}
+
+export function writeMeta(db: SqliteDatabase, names: Names, name: string, value: Value): void {
+  prepare(db, `insert or replace into ${names('meta')} (name, value) values (?, ?)`).run(name, value);
 }

@@ -10,6 +10,7 @@ import type { Transact } from '../local/tables.js';
 import { type Connection, type ConnectionOptions, openFile, useGiven } from './connection.js';
 import { type SqliteDatabase, single } from './driver.js';
 import { isBusy, translate, unsureCommit } from './errors.js';
+import { copyWarnings, identify, readIdentity } from './identity.js';
 import { createInside, type Inside } from './inside.js';
 import { migrate } from './schema.js';
 import { WrongGuess } from './session.js';
@@ -62,6 +63,7 @@ export function sqliteStore(source: SqliteSource, options: SqliteOptions = {}): 
       const shared = await acquire(context);
       try {
         const namespace = await namespaceOf(shared, context);
+        await identify(shared.connection, context);
         return await openLocal(engineOf(shared.connection, namespace, context, release), context);
       } catch (error) {
         await release();
@@ -150,7 +152,7 @@ function openNamespace(
 function engineOf(
   connection: Connection,
   { tables, inside, listeners }: Namespace,
-  { system }: StoreContext,
+  { system, namespace }: StoreContext,
   release: () => Promise<void>,
 ): LocalEngine {
   const { where, line, transactions } = connection;
@@ -202,10 +204,11 @@ function engineOf(
     swept(more) {
       if (!closed) connection.setCleaning(more);
     },
+    identity: () => step('reading')(() => readIdentity(connection, namespace)),
     async check() {
       const warnings = await warningsOf(connection);
       await step('writing')(() => tables.rewrite());
-      return warnings;
+      return warnings.length > 0 ? warnings : step('reading')(() => copyWarnings(connection, namespace));
     },
     async close() {
       if (closed) return;

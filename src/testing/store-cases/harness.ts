@@ -8,8 +8,8 @@ export interface StoreHarness {
   /** Moves the store's clock. */
   advance(ms: number): void;
   now(): number;
-  /** Opens the same jobs once more, as another process would, with these limits; closed with the rest. */
-  open(limits: ReadonlyMap<string, QueueLimits>): Promise<Store>;
+  /** Opens the same jobs once more, as another process would, with these limits and this `identity`; closed with the rest. */
+  open(limits: ReadonlyMap<string, QueueLimits>, identity?: 'new'): Promise<Store>;
   /** Begins a transaction on the store's database, as a caller would. Absent: the engine has none. */
   begin?(): Promise<CallerTransaction>;
   dispose(): Promise<void>;

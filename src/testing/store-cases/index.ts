@@ -12,6 +12,7 @@ import { fenceCases } from './fence.js';
 import { fullCases } from './full.js';
 import type { StoreCase } from './harness.js';
 import { holdCases } from './hold.js';
+import { identityCases } from './identity.js';
 import { insertCases } from './insert.js';
 import { lapseCases } from './lapse.js';
 import { limitCases } from './limits.js';
@@ -65,6 +66,7 @@ export const storeCases: readonly StoreCase[] = [
   ...termCases,
   ...auditCases,
   ...whyCases,
+  ...identityCases,
   ...codedCases,
   ...transactionCases,
   ...unknownCases,

@@ -21,7 +21,7 @@ end $$;
 -- acknowledged; a role without the right to see more sees how many there are.
 create function ${s}.read_health_v1(p_now bigint) returns table (
   at bigint, seen bigint, is_standby boolean, read_only text, disk_full boolean, fsync text, commits text, isolation text,
-  standbys bigint, is_synchronous boolean
+  standbys bigint, is_synchronous boolean, noted text, here text
 ) language plpgsql stable as $$
 begin
   return query select ${now}, ${seenUs(s)} / 1000, pg_is_in_recovery(), current_setting('default_transaction_read_only'),
@@ -29,6 +29,7 @@ begin
     current_setting('default_transaction_isolation'),
     (select count(*) from pg_stat_replication r where r.state is distinct from 'backup' and not exists (
       select 1 from pg_replication_slots l where l.active_pid = r.pid and l.slot_type = 'logical')),
-    current_setting('synchronous_standby_names') <> '' and current_setting('synchronous_commit') not in ('off', 'local');
+    current_setting('synchronous_standby_names') <> '' and current_setting('synchronous_commit') not in ('off', 'local'),
+    (select m.value from ${s}.meta m where m.name = 'place'), ${s}.here();
 end $$;
 `;
