@@ -4,6 +4,7 @@ import type { Codec } from './core/coded.js';
 import { detailsOf } from './core/definition.js';
 import { show, toMs } from './core/duration.js';
 import { LastoutError } from './core/errors.js';
+import { harmlessLogger } from './core/harmless.js';
 import type { Logger } from './core/job.js';
 import { type QueueLimits, readLimits } from './core/limits.js';
 import { checkName } from './core/names.js';
@@ -113,8 +114,12 @@ function readResources(resources: OpenOptions['resources']): readonly Resource<u
 }
 
 function readClock(clock: OpenOptions['clock']): OpenOptions['clock'] {
-  if (clock === undefined || reading('clock', 'UNKNOWN_OPTION', () => typeof clock?.now) === 'function') return clock;
-  throw new LastoutError('UNKNOWN_OPTION', `clock is ${show(clock)}; give an object with now().`);
+  if (clock === undefined) return clock;
+  const isClock = reading('clock', 'UNKNOWN_OPTION', () => typeof clock?.now === 'function');
+  if (!isClock) throw new LastoutError('UNKNOWN_OPTION', `clock is ${show(clock)}; give an object with now().`);
+  const shown: unknown = reading('What now() of clock returns', 'UNKNOWN_OPTION', () => clock.now()?.getTime?.());
+  if (typeof shown === 'number' && !Number.isNaN(shown)) return clock;
+  throw new LastoutError('UNKNOWN_OPTION', 'now() of clock returns no valid Date; give a clock that does.');
 }
 
 function readTypes(types: OpenOptions['types']): TypeBook {
@@ -128,27 +133,13 @@ function readTypes(types: OpenOptions['types']): TypeBook {
 const levels = ['debug', 'info', 'warn', 'error'] as const;
 const silent: Logger = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 
-/** What a logger throws must not break what it is told of. */
-function harmless(logger: Logger): Logger {
-  const tell =
-    (level: keyof Logger): Logger['info'] =>
-    (message, fields) => {
-      try {
-        logger[level](message, fields);
-      } catch {
-        // There is nobody left to tell.
-      }
-    };
-  return { debug: tell('debug'), info: tell('info'), warn: tell('warn'), error: tell('error') };
-}
-
 /** Found out now, or the first call that has something to say would fail for it. */
 function readLogger(logger: Partial<Logger> | null | undefined): Logger {
   if (logger === undefined) return silent;
   const missing = reading('logger', 'UNKNOWN_OPTION', () =>
     levels.filter((level) => typeof logger?.[level] !== 'function'),
   );
-  if (missing.length === 0) return harmless(logger as Logger);
+  if (missing.length === 0) return harmlessLogger(logger as Logger);
   throw new LastoutError(
     'UNKNOWN_OPTION',
     `logger has no function ${missing.join(', ')}; give an object with debug, info, warn and error, such as console.`,

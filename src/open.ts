@@ -10,6 +10,7 @@ import { ownOptions } from './core/own-options.js';
 import type { CleanupPolicy } from './core/policy.js';
 import type { NewJob, Store } from './core/store.js';
 import type { System } from './core/system.js';
+import { describeThrown } from './core/thrown.js';
 import type { Tracing } from './core/tracing.js';
 import { auditOn } from './lifecycle/audit.js';
 import { explainOn } from './lifecycle/explain.js';
@@ -44,7 +45,9 @@ export async function open(where: string | StoreFactory, options: OpenOptions = 
   const settings = readOpenOptions(options, inMemory);
   const { book, logger, namespace, codec, artifacts, resources, cleanup, limits, observe } = settings;
   const tracing = await loadObserving(observe);
-  const system = createSystem(settings.clock);
+  const system = createSystem(settings.clock, (error) =>
+    logger.error('The clock cannot be read; it stands still until it can', { error: describeThrown(error).message }),
+  );
   const place = await openPlace(artifacts, where, system, namespace);
   const { identity } = settings;
   const context = {

@@ -16,8 +16,9 @@ export interface GivenClock {
   awaiting?(answer: Promise<unknown>): void;
 }
 
-export function createSystem(clock?: GivenClock): System {
-  const now = clock ? () => clock.now().getTime() : Date.now;
+/** `blame` hears why a given clock could not be read. */
+export function createSystem(clock?: GivenClock, blame?: (error: unknown) => void): System {
+  const now = clock ? readingOf(clock, blame) : Date.now;
   return {
     now,
     givenNow: clock ? now : () => null,
@@ -46,6 +47,24 @@ export function createSystem(clock?: GivenClock): System {
     random: Math.random,
     id: idMaker(now),
     token,
+  };
+}
+
+/** A clock that cannot be read stands still: what it throws inside a timer would end the process. */
+function readingOf(clock: GivenClock, blame: (error: unknown) => void = () => undefined): () => number {
+  let last = 0;
+  let failing = false;
+  return () => {
+    try {
+      const at = clock.now().getTime();
+      if (Number.isNaN(at)) throw new Error('It shows no valid Date');
+      failing = false;
+      last = at;
+    } catch (error) {
+      if (!failing) blame(error);
+      failing = true;
+    }
+    return last;
   };
 }
 

@@ -95,6 +95,48 @@ describe.each(engines)('the handler on %s', (engine) => {
     expect(Object.keys(line!.fields!)).toEqual(['unstorable']);
   });
 
+  it('lines beyond those that are kept are not even looked at', async () => {
+    await using on = await bench(engine);
+    let read = 0;
+    const fields = {
+      get n() {
+        return (read += 1);
+      },
+    };
+    const type = jobType('too-talkative', async ({ log }) => {
+      for (let n = 0; n < 900; n++) log('a line', fields);
+      await new Promise((resolve) => on.clock.timer(200, () => resolve(null)));
+      for (let n = 0; n < 100_000; n++) log('a line', fields);
+    });
+    await on.queue.work([type]);
+    const { id } = await on.queue.enqueue(type, null);
+    await on.clock.settle();
+    await on.clock.advance(200);
+    await finished(on, id);
+    expect(await on.queue.logs(id)).toHaveLength(1_001);
+    expect(read).toBe(1_001);
+  });
+
+  it('a message that is no text is told in short, whatever it is', async () => {
+    await using on = await bench(engine);
+    const huge = new Array(50_000_000).fill('x');
+    const throws = {
+      toString() {
+        throw new Error('boom');
+      },
+    };
+    const odd: unknown[] = [7, undefined, new Error('why'), { page: 1 }, throws, huge, Symbol('s'), 10n ** 100_000n];
+    const type = jobType('odd-messages', ({ log }) => odd.forEach((message) => log(message as string)));
+    await on.queue.work([type]);
+    const { id } = await on.queue.enqueue(type, null);
+    expect(await finished(on, id)).toMatchObject({ state: 'completed' });
+    const told = (await on.queue.logs(id)).map(({ message }) => message);
+    expect(told.slice(0, 4)).toEqual(['7', 'undefined', 'why', '{"page":1}']);
+    expect(told[4]).toMatch(/unstorable/);
+    expect(told[5]).toMatch(/unstorable.*8192 bytes/);
+    expect(told.slice(6)).toEqual(['Symbol(s)', 'a bigint']);
+  });
+
   it.each([
     ['not a number', Number.NaN],
     ['below 0', -1],

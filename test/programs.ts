@@ -20,6 +20,7 @@ const sources = {
   finalizer: 'test/crash/finalizer.ts',
   alive: 'test/alive-child.ts',
   awaited: 'test/awaited-child.ts',
+  harmless: 'test/harmless-child.ts',
   schedules: 'test/schedules-child.ts',
   sweep: 'test/sweep-child.ts',
   temp: 'test/temp-child.ts',

@@ -6,6 +6,7 @@ import type { Artifact, ArtifactBody, ArtifactOptions } from '../core/artifact.j
 import type { BlobInfo, BlobStore, TempFolders } from '../core/blobs.js';
 import { isUnknown } from '../core/deadlines.js';
 import { LastoutError } from '../core/errors.js';
+import { harmlessSignal } from '../core/harmless.js';
 import type { Logger } from '../core/job.js';
 import type { Asker, Belongings, Freed, Freeing } from '../core/owned.js';
 import { byIds, everyPage } from '../core/pages.js';
@@ -56,7 +57,7 @@ export function belongingsOf(making: Making, asker: Asker): Belongings {
   /** Puts of one name go one after the other: the last one stays. */
   const lines = new Map<string, Promise<unknown>>();
   const folders: string[] = [];
-  const lost = lossOf(asker);
+  const lost = lossOf(asker, logger);
 
   async function put(name: string, body: ArtifactBody, options: ArtifactOptions = {}): Promise<Artifact> {
     const fields = readFields(name, typeof body === 'string', options, system);
@@ -200,8 +201,9 @@ export function belongingsOf(making: Making, asker: Asker): Belongings {
 }
 
 /** Another worker may have the job by now, or nobody: what is under way is called off. No other reason ends it. */
-function lossOf({ signal }: Asker): AbortSignal {
+function lossOf({ id, signal }: Asker, logger: Logger): AbortSignal {
   const lost = new AbortController();
+  harmlessSignal(lost.signal, (error) => logger.error('An abort listener of the blob store threw', about(id, error)));
   const look = (): void => {
     const reason: unknown = signal.reason;
     if (reason instanceof LastoutError && reason.code === 'STALE_CLAIM') lost.abort(reason);

@@ -4,6 +4,7 @@ import type { ArtifactBody } from '../core/artifact.js';
 import type { BlobInfo } from '../core/blobs.js';
 import { show } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
+import { harmless } from '../core/harmless.js';
 
 export function chunksOf(body: ArtifactBody): AsyncIterable<Uint8Array> {
   if (typeof body === 'string') return single(new TextEncoder().encode(body.toWellFormed()));
@@ -51,7 +52,11 @@ export async function* chunksUntil(signal: AbortSignal, chunks: AsyncIterable<Ui
   } finally {
     signal.removeEventListener('abort', stop);
     // Not awaited: a source that hangs would keep us.
-    if (!ended) source.return?.().catch(() => undefined);
+    if (!ended)
+      harmless(
+        () => source.return?.(),
+        () => undefined,
+      );
   }
 }
 

@@ -4,6 +4,7 @@
  * by its name.
  */
 import { LastoutError } from '../core/errors.js';
+import { harmlessSignal } from '../core/harmless.js';
 import { toStoredText } from '../core/json.js';
 import { infoMemo, leaseType } from '../core/lease-record.js';
 import { policyText } from '../core/options.js';
@@ -131,12 +132,15 @@ async function confirm(parts: LeaseParts, id: string, memo: string, { ttlMs, own
 
 /** Rejects after `ms`, or when the signal aborts, whether or not the work heeds its own. */
 export async function within<T>(
-  { system }: LeaseParts,
+  { system, logger }: LeaseParts,
   ms: number,
   signal: AbortSignal | null,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const called = new AbortController();
+  harmlessSignal(called.signal, (error) =>
+    logger.error('An abort listener of a resource threw', { error: describeThrown(error).message }),
+  );
   let over: () => void = () => undefined;
   const cut = new Promise<never>((_resolve, reject) => {
     const stop = (reason: Error): void => {

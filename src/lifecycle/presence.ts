@@ -4,6 +4,7 @@
  */
 import { show, toMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
+import { harmlessSignal } from '../core/harmless.js';
 import type { Logger } from '../core/job.js';
 import { checkName } from '../core/names.js';
 import { type AskSubject, idIn, kindOf, type Presence, type SubjectRule } from '../core/subject.js';
@@ -48,6 +49,9 @@ export function presencesOn(system: System, logger: Logger): Presences {
 
   async function check(rule: Rule, ids: readonly string[], signal: AbortSignal): Promise<Asked> {
     const asking = new AbortController();
+    harmlessSignal(asking.signal, (error) =>
+      logger.error('An abort listener of a check threw', { kind: rule.kind, error: describeThrown(error).message }),
+    );
     const stop = (): void => asking.abort(signal.reason);
     const callOff = system.timer(checkMs, () =>
       asking.abort(new LastoutError('TIMEOUT', `No answer within ${checkMs} ms`)),

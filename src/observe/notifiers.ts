@@ -1,4 +1,5 @@
 /** Who is told of alerts: the log, a function, a webhook. None of them can hurt the queue, whatever they do. */
+import { harmless } from '../core/harmless.js';
 import type { Logger } from '../core/job.js';
 import { pause, type System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
@@ -37,11 +38,7 @@ export function functionNotifier(call: (alert: Alert) => unknown, logger: Logger
     logger.error('A notifier of alerts threw', { error: describeThrown(error).message });
   return {
     tell(alert) {
-      try {
-        Promise.resolve(call(alert)).catch(blame);
-      } catch (error) {
-        blame(error);
-      }
+      harmless(() => call(alert), blame);
     },
     stop: async () => undefined,
   };

@@ -2,6 +2,7 @@
 import { readableMessage } from '../core/coded.js';
 import { type Duration, toMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
+import { harmless } from '../core/harmless.js';
 import { eventNames, type Job, type JobEvent, type Logger } from '../core/job.js';
 import { checkId, checkSubject, systemQueue } from '../core/names.js';
 import type { EventRecord, Store } from '../core/store.js';
@@ -105,8 +106,21 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
       if (page.events.length === 0) await untilMore(seen, options.signal);
     }
   }
-  async function* followFrom(from: Promise<string>, options: EventOptions): AsyncGenerator<JobEvent> {
-    yield* follow(await from, options, awayMaxMs);
+  /** Until `left`, which also follows the signal of the caller for as long as somebody reads. */
+  async function* followFrom(
+    from: Promise<string>,
+    options: EventOptions,
+    left: AbortController,
+  ): AsyncGenerator<JobEvent> {
+    const { signal } = options;
+    const leave = (): void => left.abort();
+    if (signal?.aborted) leave();
+    signal?.addEventListener('abort', leave, { once: true });
+    try {
+      yield* follow(await from, { ...options, signal: left.signal }, awayMaxMs);
+    } finally {
+      signal?.removeEventListener('abort', leave);
+    }
   }
   /** Asked once: what happens while the store is away would be missed unsaid by one who begins only then. */
   async function start(after: string | undefined): Promise<string> {
@@ -147,12 +161,8 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
       if (!set.has(listener)) continue;
       const tell = (error: unknown): void =>
         logger.error('An event listener threw', { event: event.name, error: describeThrown(error).message });
-      try {
-        // Whoever gives an async function gets no thread of control from it, but its rejection is heard.
-        Promise.resolve(listener(event) as unknown).catch(tell);
-      } catch (error) {
-        tell(error);
-      }
+      // Whoever gives an async function gets no thread of control from it, but its rejection is heard.
+      harmless(() => listener(event), tell);
     }
   }
 
@@ -198,7 +208,12 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
       if (options.subject !== undefined) checkSubject(options.subject, 'The subject of events');
       const from = start(options.after);
       from.catch(() => undefined); // reported by the first read
-      return { [Symbol.asyncIterator]: () => heldWhileAsked(system, followFrom(from, options)) };
+      return {
+        [Symbol.asyncIterator]() {
+          const left = new AbortController();
+          return heldWhileAsked(system, followFrom(from, options, left), () => left.abort());
+        },
+      };
     },
     on(name, listener) {
       ownOptions({ [name]: true }, eventNames, 'The names of events');
@@ -239,10 +254,23 @@ function closedWhileWaiting(cause?: unknown): LastoutError {
   return new LastoutError('CLOSED', 'The queue was closed while waiting.', undefined, cause);
 }
 
-/** Who waits for the next event lives until it comes; who only keeps the iterator does not. */
-function heldWhileAsked<T>(system: System, events: AsyncGenerator<T>): AsyncGenerator<T> {
-  const { next } = events;
-  return Object.assign(events, { next: () => system.hold(next.call(events)) });
+/**
+ * Who waits for the next event lives until it comes; who only keeps the iterator does not. Who leaves while one is waited
+ * for leaves at once: a generator by itself would wait for it first.
+ */
+function heldWhileAsked<T>(system: System, events: AsyncGenerator<T>, leave: () => void): AsyncGenerator<T> {
+  const { next, return: end, throw: fail } = events;
+  return Object.assign(events, {
+    next: () => system.hold(next.call(events)),
+    return(value: unknown) {
+      leave();
+      return end.call(events, value);
+    },
+    throw(error: unknown) {
+      leave();
+      return fail.call(events, error);
+    },
+  });
 }
 
 /** The library's own jobs are told of where their type is asked for. */

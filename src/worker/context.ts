@@ -2,6 +2,7 @@
 import type { Context } from '../core/definition.js';
 import type { Job, Progress } from '../core/job.js';
 import { toStoredText } from '../core/json.js';
+import { isOf } from '../core/reading.js';
 import { describeThrown, storable } from '../core/thrown.js';
 import { readProgress } from './progress.js';
 import type { Run } from './run.js';
@@ -36,7 +37,7 @@ class LazyContext implements Context<never> {
   }
   get log(): Context<never>['log'] {
     return (message: string, fields?: object) =>
-      this.#run.note({ line: { message: storable(String(message), lineBytesMax), fields: fieldsText(fields) } });
+      this.#run.note({ line: () => ({ message: messageText(message), fields: fieldsText(fields) }) });
   }
   get artifact(): Context<never>['artifact'] {
     return { put: (name, body, options) => this.#run.belongings.put(name, body, options) };
@@ -59,6 +60,14 @@ const asOwnProperties: ProxyHandler<LazyContext> = {
       ? { value: context[name as 'input'], enumerable: true, configurable: true }
       : Reflect.getOwnPropertyDescriptor(context, name),
 };
+
+/** Who gives something else than a text gets what is short to tell of it: putting it into words may take for ever, or throw. */
+function messageText(message: unknown): string {
+  if (typeof message === 'string') return storable(message, lineBytesMax);
+  if (typeof message === 'object' && message !== null)
+    return isOf(message, Error) ? describeThrown(message).message : fieldsText(message)!;
+  return typeof message === 'bigint' || typeof message === 'function' ? `a ${typeof message}` : String(message);
+}
 
 /** A log line never fails its job: what cannot be stored is said to be so. */
 function fieldsText(fields: object | undefined): string | null {

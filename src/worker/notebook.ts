@@ -6,7 +6,7 @@ import type { Entry, Run } from './run.js';
 import type { Worker } from './worker.js';
 
 const writeEveryMs = 100;
-/** More lines than a job may keep are not gathered either. */
+/** More lines than a job may keep are neither made nor gathered. */
 const linesMax = 1_001;
 
 export interface Notebook {
@@ -67,11 +67,14 @@ export function createNotebook(worker: Worker): Notebook {
       return onTheWay.get(run) ?? null;
     },
     write(run, { progress, line }) {
-      if (run.over) return;
+      if (run.over || (line && run.lines >= linesMax)) return;
       const page = pages.get(run) ?? { progress: null, lines: [] };
       pages.set(run, page);
       if (progress) page.progress = progress;
-      if (line && page.lines.length < linesMax) page.lines.push(line);
+      if (line) {
+        run.lines += 1;
+        page.lines.push(line());
+      }
       callOff ??= system.timer(writeEveryMs, () => {
         callOff = null;
         flush();

@@ -2,7 +2,8 @@
 import type { TypeDetails } from '../core/definition.js';
 import type { Ending } from '../core/ending.js';
 import { LastoutError } from '../core/errors.js';
-import type { Job, JobError, Progress } from '../core/job.js';
+import { harmlessSignal } from '../core/harmless.js';
+import type { Job, JobError, Logger, Progress } from '../core/job.js';
 import { toStoredText } from '../core/json.js';
 import { inputOf, unreadableInput } from '../core/job-view.js';
 import { isVerdict, Verdict } from '../core/outcome.js';
@@ -18,12 +19,14 @@ import { contextOf } from './context.js';
 
 export interface Entry {
   readonly progress?: Progress;
-  readonly line?: Note['lines'][number];
+  /** Made only where it is kept. */
+  readonly line?: () => Note['lines'][number];
 }
 
 /** What the runs of one type have in common. */
 export interface RunParts {
   readonly system: System;
+  readonly logger: Logger;
   readonly details: TypeDetails;
   readonly belongingsOf: BelongingsOf;
   readonly boundLeasesOf: BoundLeasesOf;
@@ -51,6 +54,8 @@ export class Run {
   startedAt: number | null = null;
   /** The same, for those who count; null: nobody does. */
   measuredAt: number | null = null;
+  /** Log lines that it has written. */
+  lines = 0;
   #controller: AbortController | null = null;
   #stopReason: LastoutError | null = null;
   #callOffTimer: (() => void) | null = null;
@@ -182,9 +187,15 @@ export class Run {
   get signal(): AbortSignal {
     if (!this.#controller) {
       this.#controller = new AbortController();
+      harmlessSignal(this.#controller.signal, (error) => this.#blame(error));
       if (this.#stopReason) this.#controller.abort(this.#stopReason);
     }
     return this.#controller.signal;
+  }
+
+  #blame(thrown: unknown): void {
+    const { id, stored, parts } = this;
+    parts.logger.error('An abort listener threw', { id, type: stored.type, error: describeThrown(thrown).message });
   }
 
   #startTimeLimit(timeoutMs: number): void {

@@ -20,7 +20,7 @@ export class Slots {
   readonly #partsOf = new Map<string, RunParts>();
 
   constructor(private readonly worker: Worker) {
-    const { system, toJob, types, settings, belongingsOf, boundLeasesOf, askSubject, tracing } = worker.parts;
+    const { system, logger, toJob, types, settings, belongingsOf, boundLeasesOf, askSubject, tracing } = worker.parts;
     const owner = worker.id;
     const { leaseMs } = settings;
     this.notebook = createNotebook(worker);
@@ -29,7 +29,8 @@ export class Slots {
     const overdue: RunParts['overdue'] = (run) => this.#overdue(run);
     for (const [name, details] of types)
       this.#partsOf.set(name, {
-        ...{ system, toJob, details, belongingsOf, boundLeasesOf, askSubject, tracing, owner, leaseMs, note, overdue },
+        ...{ system, logger, toJob, details, belongingsOf, boundLeasesOf, askSubject, tracing },
+        ...{ owner, leaseMs, note, overdue },
       });
   }
 
