@@ -1,6 +1,7 @@
 /** PostgreSQL's error codes in our words. */
 import { type Code, LastoutError } from '../../core/errors.js';
 import { bareError, masked } from '../../core/masked.js';
+import { distrustIn } from '../../core/wire.js';
 
 /** https://www.postgresql.org/docs/current/errcodes-appendix.html */
 export const state = {
@@ -93,6 +94,11 @@ export function unreachable(error: unknown, where: string): LastoutError {
   if (code?.startsWith('28') || code === state.noSuchDatabase || code === state.denied || /^SASL/.test(textOf(error))) {
     const message = `${where} refused the login: check the user, the password and the database of the URL. (${textOf(error)})`;
     return new LastoutError('STORE_DENIED', message, detailsOf(code), bare(error));
+  }
+  const distrust = distrustIn(error);
+  if (distrust) {
+    const message = `${where} is not connected to: ${distrust.why}. (${textOf(error)})`;
+    return new LastoutError('STORE_DENIED', message, distrust.details, bare(error));
   }
   const message = `${where} cannot be reached: check that it runs and accepts connections there. (${textOf(error)})`;
   return new LastoutError('STORE_UNAVAILABLE', message, detailsOf(code), bare(error));

@@ -95,7 +95,7 @@ async function storeOn({ server, place, meeting, context, release }: StoreParts)
       own.add(leave);
       return leave;
     },
-    check: () => warningsOf(call, system.givenNow(), where),
+    check: async () => [...(await warningsOf(call, system.givenNow(), where)), ...server.warnings],
     async close() {
       if (closed) return;
       closed = true;

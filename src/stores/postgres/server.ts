@@ -1,6 +1,7 @@
 /** The way to a database: a pool, ours or a given one, and the connection beside it. Queues of one factory share it. */
 import { show } from '../../core/duration.js';
 import { LastoutError } from '../../core/errors.js';
+import type { StoreWarning } from '../../core/store.js';
 import type { System } from '../../core/system.js';
 import { ownOptions } from '../../core/own-options.js';
 import { reading } from '../../core/reading.js';
@@ -29,6 +30,8 @@ export interface Server {
   readonly ear: Ear;
   /** How messages name it. */
   readonly where: string;
+  /** What is to be feared on the way there. */
+  readonly warnings: readonly StoreWarning[];
 }
 
 const defaultMax = 4;
@@ -60,6 +63,7 @@ export function serverOf(source: PostgresSource, options: PostgresOptions): (sys
     const open = () => connect(newClient, where, system);
     return {
       where,
+      warnings: address.warnings(driver),
       pool: createPool({ max, where, system, connect: open }),
       ear: createEar(listen ? open : null, system),
     };
@@ -70,5 +74,6 @@ async function fromPool(given: PgPool, listen: boolean, system: System): Promise
   const where = 'The PostgreSQL database of the given pool';
   const pool = await useGiven(given, where, system);
   const { newClient } = pool;
-  return { where, pool, ear: createEar(listen && newClient ? () => connect(newClient, where, system) : null, system) };
+  const ear = createEar(listen && newClient ? () => connect(newClient, where, system) : null, system);
+  return { where, pool, ear, warnings: [] };
 }

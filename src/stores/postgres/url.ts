@@ -1,12 +1,16 @@
 /** What a URL says, completed: the driver would fill its gaps from the environment, and this library reads none. */
 import { userInfo } from 'node:os';
 import { LastoutError } from '../../core/errors.js';
+import type { StoreWarning } from '../../core/store.js';
+import { noTlsWarnings } from '../../core/wire.js';
 import type { OwnClient, PgDriver } from './driver.js';
 
 export interface Address {
   /** How messages name it: without the user and the password. */
   readonly where: string;
   newClient(driver: PgDriver): OwnClient;
+  /** What is to be feared on the way there. */
+  warnings(driver: PgDriver): readonly StoreWarning[];
 }
 
 /** How long a server may take to accept a connection. */
@@ -37,20 +41,35 @@ export function addressOf(url: string): Address {
     connectionTimeoutMillis: connectMs,
     enableChannelBinding: /^(prefer|require)$/.test(query.get('channel_binding') ?? ''),
   };
+  const where = nameOf(parsed);
+  function newClient({ Client }: PgDriver): OwnClient {
+    let client: OwnClient;
+    try {
+      client = new Client(config);
+    } catch (error) {
+      throw unreadable(error);
+    }
+    forgetEnvironment(client, query, password);
+    return client;
+  }
   return {
-    where: nameOf(parsed),
-    newClient({ Client }) {
-      let client: OwnClient;
-      try {
-        client = new Client(config);
-      } catch (error) {
-        // Without the error itself: it may quote the URL, and with it the password.
-        throw invalid(`the driver cannot read it (${(error as { code?: string }).code ?? 'malformed'})`);
-      }
-      forgetEnvironment(client, query, password);
-      return client;
+    where,
+    newClient,
+    warnings(driver) {
+      // As the driver has read it: it has several ways to ask for TLS.
+      const { host = '', ssl } = newClient(driver) as { host?: string; ssl?: unknown };
+      return ssl ? [] : noTlsWarnings(host, where, 'Add sslmode=verify-full to the URL.');
     },
   };
+}
+
+/** Without the error itself: it may quote the URL, and with it the password. */
+function unreadable(error: unknown): LastoutError {
+  const { code, syscall } = error as { readonly code?: string; readonly syscall?: string };
+  const what = syscall
+    ? 'a file that sslrootcert, sslcert or sslkey names cannot be read'
+    : 'the driver cannot read it';
+  return invalid(`${what} (${code ?? 'malformed'})`);
 }
 
 function parse(url: string): URL {

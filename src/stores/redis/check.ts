@@ -2,8 +2,10 @@
 import { clockWarnings } from '../../core/epoch.js';
 import { LastoutError } from '../../core/errors.js';
 import type { Durability, StoreWarning } from '../../core/store.js';
+import { noTlsWarnings } from '../../core/wire.js';
 import type { Script } from './call.js';
 import type { Connection } from './connection.js';
+import type { Client } from './driver.js';
 import { ifAllowed, repeatable } from './errors.js';
 
 export interface Findings {
@@ -58,9 +60,20 @@ async function findings(connection: Connection, infos: readonly Facts[]): Promis
   );
   const found = infos.map((info, index) => findingsOf(info, pairs(answers?.[index]), connection.where));
   const known = new Set<string>();
-  const warnings = found.flatMap((each) => each.warnings).filter(({ code }) => !known.has(code) && known.add(code));
+  const nodes = connection.client.nodes?.('master') ?? [connection.client];
+  const warnings = [
+    ...found.flatMap((each) => each.warnings),
+    ...nodes.flatMap((node) => wayWarnings(node, connection.where)),
+  ].filter(({ code }) => !known.has(code) && known.add(code));
   const weakest = [...found].sort((a, b) => strength(a) - strength(b))[0];
   return { durability: weakest?.durability ?? 'process', warnings };
+}
+
+function wayWarnings({ options: way = {} }: Client, where: string): readonly StoreWarning[] {
+  const { path, sentinels } = way;
+  if (way.tls && (!sentinels || way.enableTLSForSentinelMode)) return [];
+  const hosts = sentinels ? sentinels.map(({ host = '' }) => host) : [path ? '' : (way.host ?? '')];
+  return hosts.flatMap((host) => noTlsWarnings(host, where, 'Use rediss://… or the option tls.'));
 }
 
 const byStrength: readonly Durability[] = ['process', 'os', 'everysec', 'fsync'];

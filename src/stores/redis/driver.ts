@@ -11,9 +11,21 @@ export interface Client {
   off(event: string, listener: (...args: never[]) => void): unknown;
   /** Of a `Cluster`: a client per node. */
   nodes?(role: 'master'): readonly Client[];
+  /** Of a `Redis`: how it connects. */
+  readonly options?: Way;
   /** Of a `Redis`: what would keep the process alive. */
   readonly stream?: { unref?(): unknown };
   readonly reconnectTimeout?: { unref?(): unknown } | null;
+}
+
+/** What is used of the options of a connection. */
+export interface Way {
+  readonly host?: string;
+  readonly path?: string;
+  readonly tls?: object;
+  readonly sentinels?: readonly { readonly host?: string }[] | null;
+  /** Without it, `tls` is for the Sentinels alone. */
+  readonly enableTLSForSentinelMode?: boolean;
 }
 
 export interface RedisDriver {

@@ -1,6 +1,7 @@
 /** Errors of the server and of ioredis in our words. What they carry of commands (payloads, passwords) stays behind. */
 import { type Code, LastoutError } from '../../core/errors.js';
 import { bareError, masked } from '../../core/masked.js';
+import { distrustIn } from '../../core/wire.js';
 
 /** The server answered with an error. */
 function isReply(error: unknown): error is Error {
@@ -121,6 +122,11 @@ export async function ifAllowed<T>(answer: Promise<T>): Promise<T | null> {
 export function refusedGreeting(error: unknown, where: string): LastoutError | null {
   const ofNode = (error as { lastNodeError?: unknown } | null)?.lastNodeError;
   if (ofNode) return refusedGreeting(ofNode, where);
+  const distrust = distrustIn(error);
+  if (distrust) {
+    const message = `${where} is not connected to: ${distrust.why}. (${textOf(error)})`;
+    return new LastoutError('STORE_DENIED', message, distrust.details, bare(error));
+  }
   if (!isReply(error)) return null;
   const known = refused(error, where);
   if (known.code === 'STORE_DENIED') return known;

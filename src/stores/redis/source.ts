@@ -1,4 +1,5 @@
 /** Where connections come from: a URL, options of ioredis, or a client whose settings are taken over. */
+import { readFile } from 'node:fs/promises';
 import type { RedisOptions } from 'ioredis';
 import { show } from '../../core/duration.js';
 import { LastoutError } from '../../core/errors.js';
@@ -13,7 +14,7 @@ export interface GivenClient {
 }
 
 export type RedisSource =
-  /** `redis://USER:PASSWORD@HOST:6379/DATABASE`, or `rediss://…` for TLS. */
+  /** `redis://USER:PASSWORD@HOST:6379/DATABASE`, or `rediss://…` for TLS, with `?sslrootcert=FILE` for a CA of your own. */
   | { readonly url: string }
   /** Options of ioredis, for sockets, TLS certificates or Sentinel. */
   | { readonly options: object }
@@ -42,7 +43,7 @@ export function readSource(from: RedisSource): Source {
   const given = Object.values(own).filter((value) => value !== undefined);
   if (given.length !== 1) throw invalid('redisStore takes one of { url }, { options } and { client }.');
   return reading('What was given to redisStore', 'INVALID_URL', () => {
-    if (own.url !== undefined) return byOptions(optionsOf(own.url), 'url');
+    if (own.url !== undefined) return byUrl(own.url);
     if (own.options !== undefined) return byOptions(own.options, 'options');
     return byClient(own.client!);
   });
@@ -50,18 +51,48 @@ export function readSource(from: RedisSource): Source {
 
 const urlForm = 'redis://USER:PASSWORD@HOST:6379/DATABASE, or rediss://… for TLS';
 
-/** Our own reading of it: ioredis would take any option out of the query, and its errors would show the password. */
-function optionsOf(text: string): RedisOptions {
+function byUrl(text: string): Source {
+  const url = parse(text);
+  const authority = authorityIn(url);
+  if (authority === null) return byOptions(optionsOf(url), 'url');
+  /** Read once: a connection that comes later trusts what the first one did. */
+  let ca: Buffer | null = null;
+  return byOptions(optionsOf(url), 'url', async () => ({ tls: { ca: (ca ??= await readAuthority(authority)) } }));
+}
+
+function parse(text: string): URL {
   const url = typeof text === 'string' && URL.canParse(text) ? new URL(text) : null;
-  if (!url || !/^rediss?:$/.test(url.protocol)) throw invalid(`The URL of redisStore is not of the form ${urlForm}.`);
+  if (url && /^rediss?:$/.test(url.protocol)) return url;
+  throw invalid(`The URL of redisStore is not of the form ${urlForm}.`);
+}
+
+/** The file with the CA that is to be trusted, called as in a URL of PostgreSQL. */
+function authorityIn({ protocol, searchParams, search, hash }: URL): string | null {
+  if (search === '' && hash === '') return null;
+  const [[name, file] = ['', ''], ...others] = [...searchParams];
+  if (protocol === 'rediss:' && name === 'sslrootcert' && file !== '' && others.length === 0 && hash === '')
+    return file;
+  throw invalid(
+    'The URL of redisStore: nothing may follow the database but, with rediss://, ?sslrootcert=FILE; ' +
+      'use redisStore({ options }) for other settings.',
+  );
+}
+
+async function readAuthority(file: string): Promise<Buffer> {
+  try {
+    return await readFile(file);
+  } catch (error) {
+    const { code = 'unreadable' } = error as { code?: string };
+    throw invalid(`The URL of redisStore: the file that sslrootcert names cannot be read (${code}).`);
+  }
+}
+
+/** Our own reading of it: ioredis would take any option out of the query, and its errors would show the password. */
+function optionsOf(url: URL): RedisOptions {
   const db = /^(?:\/(\d{0,5}))?$/.exec(url.pathname);
   if (!db)
     throw invalid(
       `The URL of redisStore: the part after the host is the number of a database. The form is ${urlForm}.`,
-    );
-  if (url.search !== '' || url.hash !== '')
-    throw invalid(
-      'The URL of redisStore: nothing may follow the database; use redisStore({ options }) for other settings.',
     );
   return {
     host: url.hostname.replace(/^\[|\]$/g, '') || 'localhost',
@@ -81,7 +112,8 @@ function decoded(text: string): string {
   }
 }
 
-function byOptions(options: RedisOptions, name: string): Source {
+/** `more`: what is known only when a connection is made. */
+function byOptions(options: RedisOptions, name: string, more?: () => Promise<RedisOptions>): Source {
   if (options === null || typeof options !== 'object')
     throw invalid(`{ ${name} } of redisStore is no object; give options of ioredis.`);
   const { host = 'localhost', port = 6379, path, sentinels, db = 0 } = options;
@@ -97,7 +129,7 @@ function byOptions(options: RedisOptions, name: string): Source {
     isCluster: false,
     async create(retryMs) {
       const { Redis } = await loadDriver();
-      return new Redis({ connectTimeout: connectMs, ...options, ...settings(retryMs) });
+      return new Redis({ connectTimeout: connectMs, ...options, ...(await more?.()), ...settings(retryMs) });
     },
   };
 }
