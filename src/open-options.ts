@@ -18,6 +18,7 @@ import type { OpenOptions } from './surface.js';
 
 const names = [
   'cleanup', 'queues', 'types', 'artifacts', 'resources', 'codec', 'metrics', 'tracing', 'alerts', 'namespace', 'identity', 'logger', 'clock',
+  'waitFor',
 ]; // biome-ignore format: one list
 
 /** Types and resources of one process. */
@@ -35,6 +36,7 @@ export interface OpenSettings {
   readonly cleanup: CleanupPolicy;
   readonly limits: ReadonlyMap<string, QueueLimits>;
   readonly observe: ObserveSettings;
+  readonly waitForMs: number;
 }
 
 export function readOpenOptions(given: OpenOptions, inMemory: boolean): OpenSettings {
@@ -56,6 +58,7 @@ export function readOpenOptions(given: OpenOptions, inMemory: boolean): OpenSett
     }),
     limits: readLimits(options.queues),
     observe: readObserveOptions(options),
+    waitForMs: options.waitFor === undefined ? 0 : toMs(options.waitFor, 'waitFor'),
   };
 }
 

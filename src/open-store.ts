@@ -1,7 +1,9 @@
-/** From a URL to a store; the message of a refused one says what is allowed. */
+/** From a URL to a store, also to one that is not up yet; the message of a refused one says what is allowed. */
 import { show } from './core/duration.js';
 import { LastoutError } from './core/errors.js';
+import type { Logger } from './core/job.js';
 import type { Engine, Store, StoreContext, StoreFactory as OpenableStore } from './core/store.js';
+import { pause, type System } from './core/system.js';
 import { memoryStore } from './stores/memory/store.js';
 
 /** What `open` takes besides a URL: made by memoryStore, or sqliteStore of lastout/sqlite. */
@@ -13,11 +15,67 @@ const allowed =
   'Allowed are "memory:", "sqlite:FILE" (with "?synchronous=normal" to trade durability for speed), ' +
   '"postgres://…" and "redis://…".';
 
-export async function openStore(where: string | StoreFactory, context: StoreContext): Promise<Store> {
-  if (typeof where === 'string') return (await factoryOf(where)).open(context);
+/** How long a store that is not up yet is waited for, and who is told. */
+export interface Patience {
+  readonly waitForMs: number;
+  readonly logger: Logger;
+}
+
+export async function openStore(
+  where: string | StoreFactory,
+  context: StoreContext,
+  patience: Patience,
+): Promise<Store> {
+  if (typeof where === 'string') return openSoon(await factoryOf(where), context, patience);
   if (where !== null && typeof where === 'object' && typeof (where as Partial<OpenableStore>).open === 'function')
-    return (where as OpenableStore).open(context);
+    return openSoon(where as OpenableStore, context, patience);
   throw new LastoutError('INVALID_URL', `open got ${show(where)}; give a URL or a store. ${allowed}`);
+}
+
+const backoffMs = { first: 100, most: 1_000 } as const;
+
+/** What is wrong for good is told at once, the rest when the time is over: with the words of the last try. */
+async function openSoon(
+  factory: OpenableStore,
+  context: StoreContext,
+  { waitForMs, logger }: Patience,
+): Promise<Store> {
+  const { system } = context;
+  const endAt = system.monotonic() + waitForMs;
+  const leftMs = (): number => endAt - system.monotonic();
+  let failure: LastoutError | null = null;
+  for (let tries = 0; ; tries++) {
+    try {
+      const opening = factory.open(context);
+      return await (failure ? orElse(opening, failure, leftMs(), system) : opening);
+    } catch (error) {
+      if (error === failure || !isPassing(error, factory)) throw error;
+      failure = error;
+    }
+    if (tries === 0 && waitForMs > 0)
+      logger.warn('The store is not up yet: it is waited for.', { waitForMs, error: failure.message });
+    const backoff = Math.min(backoffMs.most, backoffMs.first * 2 ** tries) * (0.5 + system.random() / 2);
+    if (leftMs() > 0) await pause(system, Math.min(leftMs(), backoff), undefined, 'hold');
+    if (leftMs() <= 0) throw failure;
+  }
+}
+
+function isPassing(error: unknown, factory: OpenableStore): error is LastoutError {
+  if (!(error instanceof LastoutError)) return false;
+  return factory.mayComeUp?.(error) ?? (error.code === 'STORE_UNAVAILABLE' || error.code === 'RESULT_UNKNOWN');
+}
+
+/** A try may take longer than there is time for: then it is given up, and what it still opens is closed. */
+function orElse(opening: Promise<Store>, failure: LastoutError, withinMs: number, system: System): Promise<Store> {
+  return new Promise((resolve, reject) => {
+    let isLate = false;
+    const giveUp = (): void => {
+      isLate = true;
+      reject(failure);
+    };
+    const callOff = system.timer(withinMs, giveUp, 'hold');
+    opening.then((store) => (isLate ? store.close() : resolve(store)), reject).then(callOff, callOff);
+  });
 }
 
 async function factoryOf(url: string): Promise<OpenableStore> {

@@ -66,6 +66,8 @@ export interface OpenOptions {
   logger?: Logger;
   /** The store's clock; for tests (see fakeClock in lastout/testing). */
   clock?: { now(): Date };
+  /** How long `open` waits for a store that is not up yet. Without it, `open` fails with the first error. */
+  waitFor?: Duration;
 }
 
 export interface WorkerHandle extends AsyncDisposable {

@@ -47,7 +47,6 @@ const notYet: NotYet = {
   'JobEvent.progress': soon,
   'OpenOptions.identity': soon,
   'OpenOptions.replicas': soon,
-  'OpenOptions.waitFor': soon,
   'QueueStats.replaced': soon,
   'StopReport.leases': soon,
   When: soon,

@@ -4,7 +4,7 @@
  * what is due. `lastout/testing` certifies a store with cases named `verb: rule`.
  */
 import type { Ending } from './ending.js';
-import type { Code } from './errors.js';
+import type { Code, LastoutError } from './errors.js';
 import type { DeduplicationStrategy, SqlClient, State } from './job.js';
 import type { Json } from './json.js';
 import type { QueueLimits } from './limits.js';
@@ -381,4 +381,6 @@ export interface StoreContext {
 export interface StoreFactory {
   readonly engine: Engine;
   open(context: StoreContext): Promise<Store>;
+  /** Whether a store that could not be opened may be up soon. Without it, one that is STORE_UNAVAILABLE may. */
+  mayComeUp?(failure: LastoutError): boolean;
 }

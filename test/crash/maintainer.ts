@@ -31,7 +31,11 @@ function withCount(store: Store): Store {
 
 const engine = where.startsWith('sqlite') ? 'sqlite' : where.startsWith('redis') ? 'redis' : 'postgres';
 const blobs = await fileBlobs(folderOf(dir, 'lastout'), system);
-const factory = { engine, open: async (context: StoreContext) => withCount(await openStore(where, context)) } as const;
+const patience = { waitForMs: 0, logger: console };
+const factory = {
+  engine,
+  open: async (context: StoreContext) => withCount(await openStore(where, context, patience)),
+} as const;
 const artifacts = { blobs: { ...blobs, delete: (id: string) => counted(() => blobs.delete(id)) } };
 const cleanup = { maxStoredJobs: Number.POSITIVE_INFINITY };
 const queue = await open(factory, { clock, artifacts, cleanup });

@@ -52,6 +52,13 @@ const refusals: { readonly [word: string]: readonly [Code, string] } = {
   NOSCRIPT: ['STORE_UNAVAILABLE', 'does not know the script'],
 };
 
+/** The rest of what a server says passes by itself. */
+const lasting: ReadonlySet<unknown> = new Set(['MOVED', 'ASK', 'CROSSSLOT', 'WRONGTYPE']);
+
+export function mayComeUp({ code, details }: LastoutError): boolean {
+  return (code === 'STORE_UNAVAILABLE' || code === 'RESULT_UNKNOWN') && !lasting.has(details?.['redisError']);
+}
+
 /** ioredis had no connection to write to. */
 export function isUnsent(error: unknown): boolean {
   return !isReply(error) && /isn't writeable|isn't ready/.test(textOf(error));

@@ -4,6 +4,7 @@ import { type Call, createCall, loadScripts } from './call.js';
 import { admit, inspect, inspectWriting, markScript, placeMark, writingScript } from './check.js';
 import { type Connection, createConnection } from './connection.js';
 import { LastoutError } from '../../core/errors.js';
+import { mayComeUp } from './errors.js';
 import { createHearing, type Hearing } from './hear.js';
 import { createMeeting, type Ear, type Meeting } from '../../core/meeting.js';
 import { identityScript, openIdentity } from './identity.js';
@@ -41,6 +42,7 @@ export function redisStore(from: RedisSource): StoreFactory {
 
   return {
     engine: 'redis',
+    mayComeUp,
     async open(context) {
       // Nothing of a connection keeps the process alive, and somebody awaits this one.
       const letGo = context.system.timer(openMs, () => undefined, 'hold');

@@ -119,7 +119,8 @@ async function createPrivately(path: string): Promise<void> {
   const folder = dirname(path);
   const found = await stat(path).catch(() => null);
   if (found?.isDirectory()) throw denied(path, 'it is a folder; name a file in it');
-  if (!found && !(await reaches(folder, constants.F_OK))) throw denied(path, `the folder ${folder} does not exist`);
+  if (!found && !(await reaches(folder, constants.F_OK)))
+    throw denied(path, `the folder ${folder} does not exist`, undefined, { missingFolder: folder });
   await refuseNetwork(folder);
   if (found) return checkAccess(path);
   try {
@@ -156,6 +157,11 @@ async function refuseNetwork(folder: string): Promise<void> {
   }
 }
 
-function denied(path: string, why: string, cause?: unknown): LastoutError {
-  return new LastoutError('STORE_DENIED', `The database ${path} cannot be opened: ${why}.`, undefined, cause);
+function denied(
+  path: string,
+  why: string,
+  cause?: unknown,
+  details?: { readonly missingFolder: string },
+): LastoutError {
+  return new LastoutError('STORE_DENIED', `The database ${path} cannot be opened: ${why}.`, details, cause);
 }

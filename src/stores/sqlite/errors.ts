@@ -53,6 +53,12 @@ export function isMissingTable(error: unknown): boolean {
   return resultCode(error) === result.error && /no such table/.test(String((error as Error).message));
 }
 
+/** A lock is given back, and a folder may be made or mounted; a file that is no database, or a damaged one, stays so. */
+export function mayComeUp({ code, details = {} }: LastoutError): boolean {
+  const isSpoilt = details['sqliteCode'] === result.notADatabase || details['sqliteCode'] === result.corrupt;
+  return (code === 'STORE_UNAVAILABLE' && !isSpoilt) || details['missingFolder'] !== undefined;
+}
+
 /** What a caller gets to see; anything that SQLite did not raise passes as it is. */
 export function translate(error: unknown, where: string): unknown {
   const code = resultCode(error);

@@ -9,7 +9,7 @@ import { type LocalEngine, openLocal } from '../local/store.js';
 import type { Transact } from '../local/tables.js';
 import { type Connection, type ConnectionOptions, openFile, useGiven } from './connection.js';
 import { type SqliteDatabase, single } from './driver.js';
-import { isBusy, translate, unsureCommit } from './errors.js';
+import { isBusy, mayComeUp, translate, unsureCommit } from './errors.js';
 import { copyWarnings, identify, readIdentity } from './identity.js';
 import { createInside, type Inside } from './inside.js';
 import { migrate } from './schema.js';
@@ -59,6 +59,7 @@ export function sqliteStore(source: SqliteSource, options: SqliteOptions = {}): 
 
   return {
     engine: 'sqlite',
+    mayComeUp,
     async open(context) {
       const shared = await acquire(context);
       try {
