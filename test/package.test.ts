@@ -1,5 +1,8 @@
 // The package as a user gets it: what is in the tarball, whether it installs, loads and type-checks outside this repository.
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, it, type TestContext } from 'vitest';
+import { installNode, requiring } from '../scripts/nodes.mjs';
+import { cache } from '../scripts/services/index.mjs';
 import { type Consumer, createConsumer, execute, packageJson, root, tool } from './package/consumer.js';
 
 const tarball = inject('tarball');
@@ -63,6 +66,40 @@ describe('package: a project that installs it', () => {
     );
     expect(await consumer.run(process.execPath, 'job.mjs')).toBe('hello world\n');
   });
+
+  /** A CommonJS file that requires every entry and runs a job, on another Node. */
+  async function requireOn(version: string, { skip }: TestContext): Promise<string> {
+    const { node, missing, why } = await installNode(version, join(cache, 'nodes'));
+    if (node === undefined) return missing === 'network' && process.env['CI'] ? expect.unreachable(why) : skip(why);
+    consumer.write(
+      'load.cjs',
+      `const entries = ${JSON.stringify(specifiers)}.map((name) => Object.keys(require(name)).length > 0);
+       const { defineJob, open } = require('lastout');
+       const greet = defineJob('greet', { run: ({ input }) => 'hello ' + input });
+       open('memory:').then(async (queue) => {
+         await queue.enqueue(greet, 'world');
+         const { ran } = await queue.runUntilIdle([greet]);
+         console.log(process.version, entries.every((loaded) => loaded), ran);
+         await queue.close();
+       });`,
+    );
+    return consumer.run(node, 'load.cjs');
+  }
+
+  it('engines names the Nodes from which require works', () => {
+    const [first, second] = requiring.can;
+    expect(packageJson.engines.node).toBe(`^${first} || >=${second}`);
+  });
+
+  for (const version of requiring.can)
+    it(`is required by CommonJS on Node ${version}`, async (context) => {
+      expect(await requireOn(version, context)).toBe(`v${version} true 1\n`);
+    });
+
+  for (const version of requiring.cannot)
+    it(`is not required by CommonJS on Node ${version}, which engines leaves out`, async (context) => {
+      await expect(requireOn(version, context)).rejects.toThrow('ERR_REQUIRE_ESM');
+    });
 
   it.each([
     ['nodenext', 'nodenext'],

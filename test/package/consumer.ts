@@ -8,6 +8,7 @@ export const root = join(import.meta.dirname, '..', '..');
 
 interface PackageJson {
   readonly version: string;
+  readonly engines: { readonly node: string };
   readonly dependencies?: Readonly<Record<string, string>>;
   readonly scripts: Readonly<Record<string, string>>;
   readonly exports: Readonly<Record<string, unknown>>;
