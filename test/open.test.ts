@@ -142,12 +142,24 @@ describe('open: options', () => {
     ['type', 'types'],
     ['logger_', 'logger'],
     ['namespaces', 'namespace'],
+    ['namepsace', 'namespace'],
+    ['retries', 'attempts (of a job or its type)'],
+    ['connection', 'the URL or store that open takes first'],
+    ['prefix', 'namespace'],
   ])('the unknown option %s is refused with "did you mean %s"', async (wrong, right) => {
     const { message, details } = await expectCode('UNKNOWN_OPTION', () => open('memory:', { [wrong]: {} }));
     expect(message).toContain('The options of open');
     expect(message).toContain(`Did you mean ${right}?`);
     expect(details).toEqual({ option: wrong });
   });
+
+  it.each(['retires', 'matrix', 'layers', 'x', 'somethingElse'])(
+    'no option is near to %s: the known ones are listed',
+    async (wrong) => {
+      const { message } = await expectCode('UNKNOWN_OPTION', () => open('memory:', { [wrong]: {} }));
+      expect(message).toContain('Known are cleanup, queues, types');
+    },
+  );
 
   it.each(['', 'a b', 'a:b', 'a'.repeat(129), '__proto__', 5])('the namespace %j is refused', async (namespace) => {
     await expectCode('INVALID_NAME', () => open('memory:', { namespace: namespace as string }));

@@ -11,11 +11,18 @@ const foreignWords: { readonly [word: string]: string } = {
   singletonKey: 'deduplicationKey (with deduplication)',
   jobKey: 'deduplicationKey (with deduplication)',
   repeat: 'queue.schedule(…)',
-  maxRetries: 'attempts',
-  retryLimit: 'attempts',
+  retries: 'attempts (of a job or its type)',
+  maxRetries: 'attempts (of a job or its type)',
+  maxAttempts: 'attempts (of a job or its type)',
+  retryLimit: 'attempts (of a job or its type)',
+  retryDelay: 'backoff (of a job or its type)',
+  retryBackoff: 'backoff (of a job or its type)',
   startAfter: 'delay or runAt',
   expireIn: 'timeout',
   lockDuration: 'lease',
+  visibilityTimeout: 'lease',
+  connection: 'the URL or store that open takes first',
+  prefix: 'namespace',
   limiter: 'rate: { max, per } in the queues of open',
   data: 'input',
 };
@@ -48,26 +55,31 @@ function unknown(name: string, allowed: readonly string[], where: string): Lasto
   return new LastoutError('UNKNOWN_OPTION', `${where}: there is no "${name}".${hint}`, { option: name });
 }
 
+/** One slip for every four letters: more would make another word of it. */
 function nearest(name: string, allowed: readonly string[]): string | undefined {
   let best: string | undefined;
-  let bestDistance = Math.max(2, Math.floor(name.length / 3)) + 1;
+  let bestSlips = (name.length < 3 ? 0 : Math.max(1, Math.floor(name.length / 4))) + 1;
   for (const candidate of allowed) {
-    const distance = editDistance(name.toLowerCase(), candidate.toLowerCase());
-    if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
+    const slips = slipsBetween(name.toLowerCase(), candidate.toLowerCase());
+    if (slips < bestSlips) [best, bestSlips] = [candidate, slips];
   }
   return best;
 }
 
-function editDistance(a: string, b: string): number {
+/** Letters that are wrong, missing, too many, or swapped with the next one. */
+function slipsBetween(a: string, b: string): number {
   if (a.length > 64 || b.length > 64) return Number.POSITIVE_INFINITY;
+  let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {
     const next = [i];
     for (let j = 1; j <= b.length; j++) {
       const replaced = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, row[j]! + 1, next[j - 1]! + 1));
+      const isSwapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      const swapped = isSwapped ? before[j - 2]! + 1 : Number.POSITIVE_INFINITY;
+      next.push(Math.min(replaced, row[j]! + 1, next[j - 1]! + 1, swapped));
     }
-    row = next;
+    [before, row] = [row, next];
   }
   return row[b.length]!;
 }
