@@ -1,5 +1,6 @@
 /** Wires leases to the workers of the library that end them: one for each kind, so that no kind waits for another. */
 import type { TypeDetails } from './core/definition.js';
+import type { Failures } from './core/failures.js';
 import { systemQueue } from './core/names.js';
 import type { Resource } from './core/resource.js';
 import { defaults } from './core/policy.js';
@@ -45,10 +46,10 @@ export interface OpenLeases extends Omit<Leasing, 'stop'> {
 }
 
 export function openLeases(
-  parts: LeaseParts & { readonly cleanup: CleanupPolicy },
+  parts: LeaseParts & { readonly cleanup: CleanupPolicy; readonly failures: Failures },
   resources: readonly Resource<unknown>[],
 ): OpenLeases {
-  const { store, system, logger, cleanup, meters } = parts;
+  const { store, system, logger, failures, cleanup, meters } = parts;
   const workers: Worker[] = [];
 
   function begin(types: readonly TypeDetails[]): void {
@@ -57,7 +58,7 @@ export function openLeases(
     const { boundLeasesOf } = leasing;
     workers.push(
       new Worker({
-        ...{ store, system, logger, types: named, settings, belongingsOf, boundLeasesOf, askSubject, meters },
+        ...{ store, system, logger, failures, types: named, settings, belongingsOf, boundLeasesOf, askSubject, meters },
         tracing: null,
         toJob: toView,
       }),

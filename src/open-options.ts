@@ -27,7 +27,8 @@ const listMax = 10_000;
 export interface OpenSettings {
   readonly clock: OpenOptions['clock'];
   readonly book: TypeBook;
-  readonly logger: Logger;
+  /** Null: none was given. */
+  readonly logger: Logger | null;
   readonly namespace: string;
   readonly identity: 'new' | undefined;
   readonly codec: Codec | null;
@@ -137,15 +138,16 @@ const levels = ['debug', 'info', 'warn', 'error'] as const;
 const silent: Logger = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 
 /** Found out now, or the first call that has something to say would fail for it. */
-function readLogger(logger: Partial<Logger> | null | undefined): Logger {
-  if (logger === undefined) return silent;
+function readLogger(logger: Partial<Logger> | false | null | undefined): Logger | null {
+  if (logger === undefined) return null;
+  if (logger === false) return silent;
   const missing = reading('logger', 'UNKNOWN_OPTION', () =>
     levels.filter((level) => typeof logger?.[level] !== 'function'),
   );
   if (missing.length === 0) return harmlessLogger(logger as Logger);
   throw new LastoutError(
     'UNKNOWN_OPTION',
-    `logger has no function ${missing.join(', ')}; give an object with debug, info, warn and error, such as console.`,
+    `logger has no function ${missing.join(', ')}; give an object with debug, info, warn and error, such as console, or false for silence.`,
   );
 }
 

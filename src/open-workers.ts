@@ -2,6 +2,7 @@
 import type { JobType, TypeDetails } from './core/definition.js';
 import { type Duration, show } from './core/duration.js';
 import { LastoutError } from './core/errors.js';
+import type { Failures } from './core/failures.js';
 import type { Job, Logger } from './core/job.js';
 import { toJob } from './core/job-view.js';
 import type { Meters } from './core/meters.js';
@@ -32,6 +33,7 @@ interface Parts {
   readonly store: Store;
   readonly system: System;
   readonly logger: Logger;
+  readonly failures: Failures;
   readonly meters: Meters;
   readonly tracing: Tracing | null;
   readonly book: TypeBook;

@@ -2,6 +2,7 @@
 import { codedStore } from './codec/store.js';
 import { withDeadlines } from './core/deadlines.js';
 import { detailsOf } from './core/definition.js';
+import type { Failures } from './core/failures.js';
 import type { JobOptions, Logger, SqlClient } from './core/job.js';
 import { toJob } from './core/job-view.js';
 import { checkName } from './core/names.js';
@@ -17,6 +18,8 @@ import { explainOn } from './lifecycle/explain.js';
 import { ledgerOn } from './lifecycle/ledger.js';
 import { planOn } from './lifecycle/plan.js';
 import { makeKnown } from './lifecycle/signals.js';
+import { failuresTo } from './observe/failures.js';
+import { type LineLogger, lineLogger } from './observe/lines.js';
 import { meterSwitch, type MeterSwitch } from './observe/meter-switch.js';
 import type { ObserveSettings } from './observe/options.js';
 import { closingOf } from './open-close.js';
@@ -36,18 +39,20 @@ import { countedRefusals, sendingOn } from './queue/sending.js';
 import { healthOf, statsOf } from './queue/stats.js';
 import { watchOn } from './queue/watch.js';
 import { lookUpsOn } from './queue/look-up.js';
-import { createSystem } from './system.js';
+import { createSystem, stderr } from './system.js';
 import type { Enqueued, OpenOptions, Queue } from './surface.js';
 
 /** Several queues may share one store instance; closing a queue does not empty the store. */
 export async function open(where: string | StoreFactory, options: OpenOptions = {}): Promise<Queue> {
   const inMemory = typeof where === 'string' ? where.startsWith('memory:') : where?.engine === 'memory';
   const settings = readOpenOptions(options, inMemory);
-  const { book, logger, namespace, codec, artifacts, resources, cleanup, limits, observe } = settings;
+  const { book, namespace, codec, artifacts, resources, cleanup, limits, observe } = settings;
   const tracing = await loadObserving(observe);
   const system = createSystem(settings.clock, (error) =>
     logger.error('The clock cannot be read; it stands still until it can', { error: describeThrown(error).message }),
   );
+  const lines = settings.logger ? null : lineLogger(system, stderr);
+  const logger = settings.logger ?? lines!;
   const place = await openPlace(artifacts, where, system, namespace);
   const { identity } = settings;
   const context = {
@@ -59,11 +64,12 @@ export async function open(where: string | StoreFactory, options: OpenOptions = 
   const store = codec ? codedStore(timed, codec, logger) : timed;
   const maker = jobMaker(book, system, logger);
   const schedules = schedulesOn({ store, system, logger, maker });
-  const parts = { store, system, logger, cleanup, meters: meterSwitch() };
+  const failures = failuresTo(logger, codec !== null);
+  const parts = { store, system, logger, failures, cleanup, meters: meterSwitch() };
   const leases = openLeases({ ...parts, namespace }, resources);
   const lifecycle = lifecycleOn({ ...parts, place, leases }, () => schedules.tend());
   lifecycle.sweeper.startPeriodicCleanup();
-  return createQueue({ ...parts, book, maker, schedules, lifecycle, leases, tracing, observe });
+  return createQueue({ ...parts, book, maker, schedules, lifecycle, leases, tracing, observe, lines });
 }
 
 interface Parts {
@@ -79,6 +85,9 @@ interface Parts {
   readonly meters: MeterSwitch;
   readonly tracing: Tracing | null;
   readonly observe: ObserveSettings;
+  readonly failures: Failures;
+  /** Null: a logger was given. */
+  readonly lines: LineLogger | null;
 }
 
 async function createQueue(parts: Parts): Promise<Queue> {
@@ -101,6 +110,7 @@ async function createQueue(parts: Parts): Promise<Queue> {
     () => lifecycle.close(),
     () => schedules.stop(),
     () => store.close(),
+    async () => parts.lines?.stop(),
   ]);
   const { checkOpen, whileOpen, refused } = closing;
 

@@ -63,7 +63,8 @@ export interface OpenOptions {
   namespace?: string;
   /** Once, for a copy of a store that is in use: its leases and artifacts are its own from here on. */
   identity?: 'new';
-  logger?: Logger;
+  /** Without one, warnings and errors are lines on stderr; false: silence. */
+  logger?: Logger | false;
   /** The store's clock; for tests (see fakeClock in lastout/testing). */
   clock?: { now(): Date };
   /** How long `open` waits for a store that is not up yet. Without it, `open` fails with the first error. */

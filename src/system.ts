@@ -68,6 +68,15 @@ function readingOf(clock: GivenClock, blame: (error: unknown) => void = () => un
   };
 }
 
+/** What becomes of a line is not our trouble: console passes over a stderr that nobody reads any more. */
+export const stderr = {
+  get isTerminal(): boolean {
+    return process.stderr.isTTY;
+  },
+  // eslint-disable-next-line no-console
+  write: (line: string): void => console.error(line),
+};
+
 /** By the real clock, whatever clock was given. Others wait for 10 ms at most: a slow call needs the rest. */
 const turnMaxMs = 5;
 /** Where a turn has many calls, the clock is not read for each of them: that would be a good part of what a short one costs. */

@@ -21,6 +21,7 @@ const sources = {
   alive: 'test/alive-child.ts',
   awaited: 'test/awaited-child.ts',
   harmless: 'test/harmless-child.ts',
+  failures: 'test/failures-child.ts',
   schedules: 'test/schedules-child.ts',
   sweep: 'test/sweep-child.ts',
   temp: 'test/temp-child.ts',

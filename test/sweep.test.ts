@@ -11,6 +11,10 @@ import { byHand, completes, contextFor, day, handClock, hour, minute, t0, watche
 import { compilePrograms } from './programs.js';
 import { closedAfterwards, eachStore, expectCode, gate, type LoggedLine, recordingLogger, tapped } from './support.js';
 
+/** Elsewhere than in memory, a pass that found nothing is one debug line. */
+const words = (engine: Engine, inMemory: readonly string[]) =>
+  engine === 'memory' ? inMemory.map((message) => ['info', message]) : [['debug', 'No cleanup needed']];
+const said = (lines: readonly LoggedLine[]) => lines.map(({ level, message }) => [level, message]);
 const infos = (lines: readonly LoggedLine[]): string[] =>
   lines.filter(({ level }) => level === 'info').map(({ message }) => message);
 
@@ -40,7 +44,7 @@ describe('the log of a sweep', () => {
       await queue.enqueue('job', null);
       lines.length = 0;
       await queue.sweep();
-      expect(infos(lines)).toEqual(['No cleanup needed', 'Removed: 0 jobs']);
+      expect(said(lines)).toEqual(words(on.engine, ['No cleanup needed', 'Removed: 0 jobs']));
     });
 
     it('says why, where the queue is empty', async () => {
@@ -48,7 +52,7 @@ describe('the log of a sweep', () => {
       const { queue } = await byHand(on, { logger });
       lines.length = 0;
       await queue.sweep();
-      expect(infos(lines)).toEqual(['No cleanup needed', 'Removed: 0 jobs', 'Nothing to clean']);
+      expect(said(lines)).toEqual(words(on.engine, ['No cleanup needed', 'Removed: 0 jobs', 'Nothing to clean']));
     });
   });
 });

@@ -107,11 +107,13 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
   async function tell({ removed }: SweepReport): Promise<void> {
     isStuck = false;
     if (removed > 0) return logger.info(`Removed ${removed} old jobs from ${store.engine}`);
-    logger.info('No cleanup needed');
-    logger.info('Removed: 0 jobs');
+    // Of a queue in memory the words are fixed; elsewhere nobody wants to read every hour that nothing happened.
+    const isInMemory = store.engine === 'memory';
+    if (isInMemory) for (const words of ['No cleanup needed', 'Removed: 0 jobs']) logger.info(words);
+    else logger.debug('No cleanup needed');
     const standing = await standingOf(store, cleanup).catch(() => null); // the pass itself went well
     if (!standing) return;
-    if (standing.stored === 0) logger.info('Nothing to clean');
+    if (isInMemory && standing.stored === 0) logger.info('Nothing to clean');
     warnOfCap(standing);
     isStuck = standing.over > 0 && standing.finished > 0;
   }

@@ -8,10 +8,10 @@ export interface TestQueue extends AsyncDisposable {
   readonly clock: FakeClock;
 }
 
-/** Opens `memory:` (or another store) under a fake clock. Disposing closes it without waiting for running handlers. */
+/** Opens `memory:` (or another store) under a fake clock, and says nothing unless it gets a logger. Disposing closes it without waiting for running handlers. */
 export async function testQueue(url = 'memory:', options: Omit<OpenOptions, 'clock'> = {}): Promise<TestQueue> {
   const clock = fakeClock();
-  const queue = await open(url, { ...options, clock });
+  const queue = await open(url, { logger: false, ...options, clock });
   return {
     queue,
     clock,

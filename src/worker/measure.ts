@@ -1,5 +1,7 @@
-/** What the meters are told about runs. Asked only where somebody counts; the library's own jobs do not count. */
+/** What the meters, and those who tell of failures, are told about runs. The library's own jobs do not count. */
 import type { Ending } from '../core/ending.js';
+import type { Failures } from '../core/failures.js';
+import type { JobError } from '../core/job.js';
 import type { Meters } from '../core/meters.js';
 import { systemQueue } from '../core/names.js';
 import type { System } from '../core/system.js';
@@ -32,4 +34,14 @@ export function measureSettled(meters: Meters, { stored, claim }: Run, ending: E
   if (queue === systemQueue) return;
   meters.add('settlements', 1, { queue, type, outcome: outcomes[ending.kind] });
   if (last.has(ending.kind)) meters.took('lifetime', claim.storeTime(system.monotonic()) - createdAt, { queue, type });
+}
+
+/** The store has taken the ending. Who was asked to cancel does not fail, unless its handler insists. */
+export function tellFailure(failures: Failures, { stored, isCancelled }: Run, ending: Ending): void {
+  if (ending.kind !== 'retry' && ending.kind !== 'exhaust' && ending.kind !== 'fail') return;
+  const { id, type, queue, attempts: attempt, maxAttempts } = stored;
+  if (queue === systemQueue || (isCancelled && ending.kind !== 'fail')) return;
+  const error = JSON.parse(ending.error) as JobError;
+  if (ending.kind === 'retry') failures.retried({ id, type, attempt, maxAttempts, error }, ending.inMs);
+  else failures.failed({ id, type, attempt, maxAttempts, error });
 }

@@ -76,6 +76,11 @@ export class Run {
     return this.claim.epoch;
   }
 
+  /** Somebody asked to cancel it, and it was told. */
+  get isCancelled(): boolean {
+    return this.#stopReason?.code === 'CANCELLED';
+  }
+
   get exclusive(): boolean {
     return this.stored.exclusiveKey !== null;
   }

@@ -5,6 +5,7 @@
  */
 import { isUnknown } from '../core/deadlines.js';
 import type { TypeDetails } from '../core/definition.js';
+import type { Failures } from '../core/failures.js';
 import type { Job, Logger } from '../core/job.js';
 import type { Meters } from '../core/meters.js';
 import type { BelongingsOf, BoundLeasesOf } from '../core/owned.js';
@@ -17,7 +18,7 @@ import type { Tracing } from '../core/tracing.js';
 import { aheadWaitMaxMs } from './ahead.js';
 import { Claim, Claims } from './claims.js';
 import { createHeart, type Heart } from './heart.js';
-import { measureSettled } from './measure.js';
+import { measureSettled, tellFailure } from './measure.js';
 import type { WorkerSettings } from './options.js';
 import { createPatience, type Patience } from './patience.js';
 import type { Run } from './run.js';
@@ -33,6 +34,7 @@ export interface WorkerParts {
   readonly store: Store;
   readonly system: System;
   readonly logger: Logger;
+  readonly failures: Failures;
   readonly types: ReadonlyMap<string, TypeDetails>;
   readonly settings: WorkerSettings;
   readonly belongingsOf: BelongingsOf;
@@ -311,6 +313,7 @@ export class Worker {
       if (answers[index] === 'ok') {
         this.finished += ending.kind === 'release' ? 0 : 1;
         if (run && meters.isOn) measureSettled(meters, run, ending, system);
+        if (run && ending.kind !== 'complete') tellFailure(this.parts.failures, run, ending);
       } else this.parts.logger.warn('Late result refused', { id, epoch, code: answers[index], ending: ending.kind });
     }
   }
