@@ -9,6 +9,7 @@ import { type ContainerSpec, dockerContainers, dockerEngine } from '../src/resou
 import { fakeClock } from '../src/testing/index.js';
 import { engineHost, isEngineThere } from './docker.js';
 import { engines, newStore } from './engines.js';
+import { strangerOf } from './leases-support.js';
 import { eventually } from './worker-support.js';
 
 const spec: ContainerSpec = {
@@ -17,7 +18,6 @@ const spec: ContainerSpec = {
   HostConfig: { NetworkMode: 'none' },
 };
 
-/** Each queue has its own: to one, the containers of another would be nobody's. */
 const newNamespace = (): string => `docker-${randomBytes(6).toString('hex')}`;
 
 async function openOn(engine: (typeof engines)[number]): Promise<Queue> {
@@ -89,11 +89,13 @@ describe.skipIf(!isEngineThere)('the reconciler on an engine', () => {
     const lease = await queue.lease(containers, spec, { ttl: '1d' });
     const engine = dockerEngine({ host: engineHost() });
     const Labels = { 'lastout.kind': 'container' };
-    const [nobodys, foreign] = [
-      `${namespace}.container.${'0'.repeat(20)}`,
-      `${newNamespace()}.container.${'0'.repeat(20)}`,
+    const nobodys = strangerOf(lease);
+    const foreign = [
+      nobodys.replace(namespace, newNamespace()),
+      nobodys.replace(/\.[0-9a-z]{20}\./, `.${'x'.repeat(20)}.`), // another store, by the same namespace
+      `${namespace}.container.${'0'.repeat(20)}`, // of 0.1.0, and no lease of this store
     ];
-    for (const name of [nobodys, foreign]) {
+    for (const name of [nobodys, ...foreign]) {
       await engine.create({ ...spec, Labels }, { name });
       onTestFinished(async () => void (await engine.remove(name)));
     }
@@ -102,7 +104,7 @@ describe.skipIf(!isEngineThere)('the reconciler on an engine', () => {
       return !(await isThere(engineHost(), nobodys));
     };
     await eventually(isGone, 'the end of what is nobody’s', 60_000);
-    expect(await isThere(engineHost(), foreign)).toBe(true);
+    for (const name of foreign) expect(await isThere(engineHost(), name)).toBe(true);
     expect(await isThere(engineHost(), lease.name)).toBe(true);
     await lease.release();
     await eventually(async () => {

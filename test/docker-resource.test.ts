@@ -22,7 +22,7 @@ const patient: ContainerSpec = {
 };
 
 let unique = 0;
-const newName = (): string => `lastout.box.t${process.pid}x${++unique}`;
+const newName = (): string => `lastout.box.store.t${process.pid}x${++unique}`;
 
 describe.skipIf(!isEngineThere)('lastout/docker on a Docker Engine', () => {
   let docker: Docker;
@@ -51,7 +51,7 @@ describe.skipIf(!isEngineThere)('lastout/docker on a Docker Engine', () => {
         ({ statusCode }: { statusCode?: number }) => statusCode !== 404,
       );
 
-  it('create: runs under the name of the lease, and its labels say namespace, lease, job and epoch', async () => {
+  it('create: runs under the name of the lease, and its labels say namespace, store, lease, job and epoch', async () => {
     const name = await create({ ...patient, Labels: { team: 'red' } });
     const { State, Config } = await docker.getContainer(name).inspect();
     expect(State.Running).toBe(true);
@@ -59,7 +59,8 @@ describe.skipIf(!isEngineThere)('lastout/docker on a Docker Engine', () => {
       team: 'red',
       'lastout.namespace': 'lastout',
       'lastout.kind': 'box',
-      'lastout.lease': name.slice('lastout.box.'.length),
+      'lastout.identity': name.split('.')[2],
+      'lastout.lease': name.split('.')[3],
       'lastout.job': 'job-1',
       'lastout.epoch': '7',
     });

@@ -6,6 +6,7 @@ import { defineJob, defineResource, type Lease, LastoutError, open, type Queue }
 import { type FakeClock, fakeClock } from '../src/testing/index.js';
 import { createWire, isDeath, type Way, waysOn, type Wire } from './artifact-world.js';
 import { type EngineName, withStore } from './engines.js';
+import { strangerOf } from './leases-support.js';
 import { closeUnder, tapped } from './support.js';
 import { verbs } from './verbs.js';
 
@@ -141,7 +142,7 @@ const operations: { readonly [name: string]: () => Operation } = {
       const lease = await takeOne({ a, town, clock });
       await lease.renew('3m');
       town.holds(lease);
-      town.inventory.set('lastout.room.00000000000000000000', new Date(clock.now().getTime() - 10 * minute));
+      town.inventory.set(strangerOf(lease), new Date(clock.now().getTime() - 10 * minute));
       await clock.advance('58s');
     },
     run: ({ clock }) => clock.advance('7s'),

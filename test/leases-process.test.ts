@@ -6,7 +6,8 @@ import { type Lease, open, type Queue } from '../src/index.js';
 import { stepsOf } from '../src/core/resource.js';
 import { processResource } from '../src/resources/process.js';
 import { found } from './leases-support.js';
-import { closedAfterwards, expectCode, temporaryFolder } from './support.js';
+import { fakeClock } from '../src/testing/index.js';
+import { closedAfterwards, closeUnder, expectCode, recordingLogger, temporaryFolder } from './support.js';
 
 const isLinux = existsSync('/proc/stat');
 const soon = { timeout: 20_000, interval: 20 };
@@ -61,6 +62,23 @@ describe.skipIf(!isLinux)('a process on lease', () => {
     await lease.release();
     await vi.waitFor(async () => expect((await found(queue))[0]!.state).toBe('ended'), soon);
     expect([pidOf(lease), inner].map(isAlive)).toEqual([false, false]);
+  });
+
+  it('is left alone by another program that has the same namespace and kind, whatever its clock says', async () => {
+    const resource = processResource();
+    const mine = closedAfterwards(await open('memory:'));
+    const lease = await mine.lease(resource, { command: 'sleep', args: ['600'] }, { ttl: '5m' });
+    cleared(resource, lease);
+    const clock = fakeClock(new Date(Date.now() + 3_600_000));
+    const { logger, lines } = recordingLogger();
+    const theirs = await open('memory:', { clock, logger, resources: [resource] });
+    const compared = vi.spyOn(stepsOf(resource), 'list');
+    while (compared.mock.calls.length === 0) await clock.advance('1s');
+    expect(await compared.mock.results[0]!.value).toContainEqual(expect.objectContaining({ name: lease.name }));
+    await clock.settle();
+    expect(lines.filter(({ level }) => level === 'warn' || level === 'error')).toEqual([]);
+    await closeUnder(clock, theirs);
+    expect(isAlive(pidOf(lease))).toBe(true);
   });
 
   it('gone already is a success, and another process is never touched', async () => {

@@ -67,3 +67,13 @@ export async function found(
 export async function stateOf(queue: Queue, id: string): Promise<Lease['state'] | undefined> {
   return (await found(queue, { limit: 200 })).find((lease) => lease.id === id)?.state;
 }
+
+/** Names by the same store as that of a lease, of leases that never were. */
+export function strangerOf(lease: Lease, n = 0): string {
+  return `${lease.name.slice(0, -lease.id.length)}${String(n).padStart(20, '0')}`;
+}
+
+/** What 0.1.0 would have called it. */
+export function formerName({ name, id }: Lease): string {
+  return [...name.split('.').slice(0, -2), id].join('.');
+}

@@ -16,7 +16,7 @@ describe('a lease', () => {
       expect(lease).toMatchObject({
         ...{ kind: 'room', state: 'held', jobId: null, subject: 'guest:1', error: null },
         info: { size: 2, epoch: 0, jobId: null },
-        name: `lastout.room.${lease.id}`,
+        name: expect.stringMatching(new RegExp(`^lastout\\.room\\.[0-9a-z]{20}\\.${lease.id}$`)) as string,
         expiresAt: new Date(clock.now().getTime() + 600_000),
       });
       expect(names()).toEqual([lease.name]);
@@ -486,6 +486,26 @@ describe('a lease on its way', () => {
     expect((await second.stats()).leftBehind).toBe(1);
     expect(await stateOf(second, id)).toBe('ending');
     await closeUnder(clock, second);
+  });
+
+  it('in a copy of a store that got its own identity is let go: the thing is that of the other store', async () => {
+    const where = memoryStore();
+    const clock = fakeClock();
+    const { logger, lines } = recordingLogger();
+    const rooms = provider();
+    const first = await open(where, { clock });
+    const before = await first.lease(rooms.resource, room, { ttl: '1m' });
+    await closeUnder(clock, first);
+    const copy = await open(where, { clock, logger, identity: 'new', resources: [rooms.resource] });
+    const after = await copy.lease(rooms.resource, room, { ttl: '1m' });
+    await clock.advance('10m');
+    expect(rooms.names()).toEqual([before.name]);
+    expect(rooms.destroyed).toMatchObject([{ name: after.name }]);
+    for (const { id } of [before, after]) expect(await stateOf(copy, id)).toBe('ended');
+    expect(lines).toContainEqual(
+      expect.objectContaining({ level: 'warn', message: 'A lease of another store was let go' }),
+    );
+    await closeUnder(clock, copy);
   });
 
   it('ends also by a process that cannot read what a codec sealed: the name must do', async () => {

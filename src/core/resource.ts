@@ -1,6 +1,7 @@
 /** Resources outside the queue, and leases on them: what a user defines, holds, and finds again. */
 import { type Duration, show } from './duration.js';
 import { LastoutError } from './errors.js';
+import { identityPattern } from './identity.js';
 import type { JobError, Page } from './job.js';
 import type { Json } from './json.js';
 import { ownOptions } from './own-options.js';
@@ -100,15 +101,23 @@ export function stepsOf(resource: unknown): ResourceSteps<unknown> {
   throw new LastoutError('TYPE_REQUIRED', `The resource is ${show(resource)}; give what defineResource returned.`);
 }
 
-/** The last part is the id of the lease, the one before it the kind, the rest the namespace. */
-export function nameOf(namespace: string, kind: string, id: string): string {
-  return `${namespace}.${kind}.${id}`;
+/** Read from its end: the id of the lease, the identity of its store, the kind; the rest is the namespace. */
+export function nameOf(namespace: string, kind: string, identity: string, id: string): string {
+  return `${namespace}.${kind}.${identity}.${id}`;
 }
 
-/** The id of the lease; null: another namespace's name, or nobody's. */
-export function leaseIdIn(name: unknown, namespace: string, kind: string): string | null {
-  const start = nameOf(namespace, kind, '');
+export interface LeaseName {
+  /** Null: a name that 0.1.0 has given, which knew of none. */
+  readonly identity: string | null;
+  readonly id: string;
+}
+
+/** Null: another namespace's name, another kind's, or nobody's. */
+export function readName(name: unknown, namespace: string, kind: string): LeaseName | null {
+  const start = `${namespace}.${kind}.`;
   if (typeof name !== 'string' || !name.startsWith(start)) return null;
-  const id = name.slice(start.length);
-  return /^[0-9a-z]{20}$/.test(id) ? id : null;
+  const parts = name.slice(start.length).split('.');
+  if (parts.length > 2 || !parts.every((part) => identityPattern.test(part))) return null;
+  const id = parts.pop()!;
+  return { identity: parts[0] ?? null, id };
 }

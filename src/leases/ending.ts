@@ -3,7 +3,7 @@ import type { TypeDetails } from '../core/definition.js';
 import { infoOf, leaseErrorOf, leaseType, quickTries } from '../core/lease-record.js';
 import { type Outcome, snooze } from '../core/outcome.js';
 import { byIds } from '../core/pages.js';
-import type { ResourceSteps } from '../core/resource.js';
+import { readName, type ResourceSteps } from '../core/resource.js';
 import type { StoredJob } from '../core/store.js';
 import { describeThrown } from '../core/thrown.js';
 import { pause } from '../core/system.js';
@@ -20,7 +20,13 @@ export function waitAfter(failures: number): number {
 
 /** A job type of the library: its worker stops with the queue, and hands back what it has not ended. */
 export function endingType(parts: LeaseParts, kind: string, steps: ResourceSteps<unknown>): TypeDetails {
-  const { store, system, logger, meters } = parts;
+  const { store, system, logger, namespace, meters } = parts;
+
+  /** Taken under an identity that this store no longer has: it is a copy, and the thing belongs to the other one. */
+  async function isAnothers({ key }: StoredJob): Promise<boolean> {
+    const of = readName(key, namespace, kind)?.identity ?? null;
+    return of !== null && of !== (await store.read({ log: 'identity' }));
+  }
 
   async function destroy(record: StoredJob, signal: AbortSignal): Promise<void> {
     const { id, key, attempts: attempt } = record;
@@ -46,6 +52,7 @@ export function endingType(parts: LeaseParts, kind: string, steps: ResourceSteps
   }): Promise<Outcome | void> {
     const [record] = await byIds(store, [job.id]);
     if (!record) return;
+    if (await isAnothers(record)) return logger.warn('A lease of another store was let go', { kind, name: record.key });
     await destroy(record, signal);
     // Making it may still be under way somewhere: what is not there yet is not gone.
     const openMs = record.memo === null ? record.createdAt + createDeadlineMs - system.now() : 0;

@@ -5,7 +5,7 @@ import { LastoutError } from '../core/errors.js';
 import { leaseType } from '../core/lease-record.js';
 import { checkSubject } from '../core/names.js';
 import type { BoundLeasesOf } from '../core/owned.js';
-import { storeRecurring } from '../core/recurring.js';
+import { liveOnesOf, storeRecurring } from '../core/recurring.js';
 import { type Lease, type Resource, type ResourceSteps, stepsOf } from '../core/resource.js';
 import type { StoredJob } from '../core/store.js';
 import { pause } from '../core/system.js';
@@ -14,8 +14,8 @@ import { bookOf, type LeaseBook } from './book.js';
 import { boundLeases } from './bound.js';
 import { endingType, endSoon } from './ending.js';
 import { checkLeaseTtl, handleOf } from './handle.js';
-import type { LeaseParts } from './parts.js';
-import { reconcileMs, reconcilerOf, reconciling } from './reconcile.js';
+import { type LeaseParts, moveOne } from './parts.js';
+import { formerTypeOf, reconcileMs, reconcilerOf, reconciling } from './reconcile.js';
 import { take } from './taking.js';
 
 export interface Leasing {
@@ -57,12 +57,20 @@ export function leasingOn(parts: LeaseParts, begin: (types: readonly TypeDetails
   async function announce(kind: string): Promise<void> {
     while (!stopping.signal.aborted) {
       try {
+        await endFormer(kind);
         await storeRecurring(parts.store, parts.system.id(), reconciling(kind));
         return;
       } catch {
         await pause(parts.system, reconcileMs, stopping.signal);
       }
     }
+  }
+
+  async function endFormer(kind: string): Promise<void> {
+    const filter = liveOnesOf({ type: formerTypeOf(kind), key: kind });
+    const move = { kind: 'cancel', reason: 'Version 0.1.0 compared by it', force: true } as const;
+    const { jobs } = await parts.store.find({ filter, cursor: null, limit: 1 });
+    for (const { id } of jobs) await moveOne(parts, id, move);
   }
 
   async function lease<S>(

@@ -1,6 +1,6 @@
 /**
- * Compares what there is with what is stored, now and then, for each kind by one process at a time. What bears a name of ours
- * and belongs to no lease is destroyed: it was made too late, or its record was lost. A lease whose thing has gone is ended.
+ * Compares what there is with what is stored, now and then, for each kind by one process at a time. What bears a name of this
+ * store and belongs to no lease is destroyed: it was made too late, or its record was lost. A lease whose thing has gone is ended.
  * A look that fails, or an answer that cannot be read in full, changes nothing.
  */
 import { atOnce } from '../core/at-once.js';
@@ -9,7 +9,7 @@ import { isLease, leaseStateOf, leaseType } from '../core/lease-record.js';
 import { type Outcome, snooze } from '../core/outcome.js';
 import { byIds, everyPage } from '../core/pages.js';
 import type { Recurring } from '../core/recurring.js';
-import { leaseIdIn, type ResourceSteps } from '../core/resource.js';
+import { readName, type ResourceSteps } from '../core/resource.js';
 import { noFilter, type StoredJob } from '../core/store.js';
 import { describeThrown } from '../core/thrown.js';
 import { libraryType } from './ending.js';
@@ -26,30 +26,40 @@ const shareMax = 0.3;
 const destroysMax = 200;
 const destroysAtOnce = 4;
 
-const typeOf = (kind: string): string => `lastout.reconcile.${kind}`;
+const typeOf = (kind: string): string => `lastout.compare.${kind}`;
+/** That of 0.1.0 does not know the names of now: it would take a living lease for one whose thing has gone. */
+export const formerTypeOf = (kind: string): string => `lastout.reconcile.${kind}`;
 
 /** There is one for each kind, for ever. */
 export function reconciling(kind: string): Recurring {
   return { type: typeOf(kind), key: kind, everyMs: reconcileMs, maxAttempts: attemptsMax };
 }
 
-/** Names of ours by the id of their lease. */
-type Listed = ReadonlyMap<string, { readonly name: string; readonly createdAt: number }>;
+interface Thing {
+  readonly name: string;
+  readonly createdAt: number;
+  /** By its name alone. Else 0.1.0 has named it, and it is ours if it was leased here. */
+  readonly isOurs: boolean;
+}
+
+/** By the id of their lease. What bears the identity of another store is not among them. */
+type Listed = ReadonlyMap<string, Thing>;
 
 export function reconcilerOf(parts: LeaseParts, kind: string, steps: ResourceSteps<unknown>): TypeDetails {
   const { store, system, logger, meters } = parts;
   /** How many looks in a row have not shown it. */
   let unseen = new Map<string, number>();
 
-  async function look(signal: AbortSignal): Promise<Listed> {
+  async function look(signal: AbortSignal, identity: string): Promise<Listed> {
     const answer: unknown = await within(parts, listMs, signal, (called) => steps.list(called));
     if (!Array.isArray(answer)) throw new Error(`list of resource "${kind}" gave no list`);
-    const listed = new Map<string, { name: string; createdAt: number }>();
+    const listed = new Map<string, Thing>();
     for (const one of answer as ({ name?: unknown; createdAt?: unknown } | null)[]) {
       if (typeof one?.name !== 'string') throw new Error(`list of resource "${kind}" gave something without a name`);
-      const id = leaseIdIn(one.name, parts.namespace, kind);
+      const read = readName(one.name, parts.namespace, kind);
       const createdAt = one.createdAt instanceof Date ? one.createdAt.getTime() : Number.NaN;
-      if (id !== null) listed.set(id, { name: one.name, createdAt });
+      const isOurs = read?.identity === identity;
+      if (read && (isOurs || read.identity === null)) listed.set(read.id, { name: one.name, createdAt, isOurs });
     }
     return listed;
   }
@@ -58,20 +68,21 @@ export function reconcilerOf(parts: LeaseParts, kind: string, steps: ResourceSte
   async function unknownAmong(listed: Listed): Promise<string[]> {
     const old = [...listed].filter(([, { createdAt }]) => !(system.now() - createdAt < graceMs)).map(([id]) => id);
     const records = new Map((await byIds(store, old)).map((record) => [record.id, record]));
-    return old.filter((id) => isNobodys(records.get(id)));
+    return old.filter((id) => isNobodys(records.get(id), listed.get(id)!));
   }
 
-  function isNobodys(record: StoredJob | undefined): boolean {
-    if (!record || !isLease(record)) return true;
+  function isNobodys(record: StoredJob | undefined, { name, isOurs }: Thing): boolean {
+    if (!record || !isLease(record) || record.key !== name) return isOurs;
     return record.completedAt !== null && record.completedAt + graceMs <= system.now();
   }
 
   async function destroyUnknown(listed: Listed, signal: AbortSignal): Promise<void> {
     const ids = (await unknownAmong(listed)).slice(0, destroysMax);
     await atOnce(destroysAtOnce, ids, async (id) => {
-      const { name } = listed.get(id)!;
+      const thing = listed.get(id)!;
+      const { name } = thing;
       const [record] = await byIds(store, [id]);
-      if (signal.aborted || !isNobodys(record)) return;
+      if (signal.aborted || !isNobodys(record, thing)) return;
       try {
         const at = { name, info: null, attempt: 1 };
         await within(parts, destroyMs, signal, (called) => steps.destroy({ ...at, signal: called }));
@@ -88,13 +99,13 @@ export function reconcilerOf(parts: LeaseParts, kind: string, steps: ResourceSte
     });
   }
 
-  async function closeGone(listed: Listed, signal: AbortSignal): Promise<void> {
+  async function closeGone(listed: Listed, signal: AbortSignal, identity: string): Promise<void> {
     const looks = new Map<string, number>();
     let live = 0;
     const filter = { ...noFilter, types: [leaseType(kind)], states: ['pending' as const] };
     for await (const record of everyPage(store, filter, 200)) {
       live += 1;
-      if (mayBeGone(record) && !listed.has(record.id)) looks.set(record.id, (unseen.get(record.id) ?? 0) + 1);
+      if (mayBeGone(record, identity) && !listed.has(record.id)) looks.set(record.id, (unseen.get(record.id) ?? 0) + 1);
     }
     unseen = looks;
     const gone = [...looks].filter(([, times]) => times > looksMin).map(([id]) => id);
@@ -105,15 +116,16 @@ export function reconcilerOf(parts: LeaseParts, kind: string, steps: ResourceSte
         live,
         gone: gone.length,
       });
-    const again = await look(signal);
+    const again = await look(signal, identity);
     for (const id of gone) {
       unseen.delete(id);
       if (!again.has(id)) await close(id);
     }
   }
 
-  /** One that is being made is left alone, and one that is being ended has a worker that finds out. */
-  function mayBeGone(record: StoredJob): boolean {
+  /** One that is being made is left alone, and one that is being ended has a worker that finds out. Another store's is not looked for. */
+  function mayBeGone(record: StoredJob, identity: string): boolean {
+    if ((readName(record.key, parts.namespace, kind)?.identity ?? identity) !== identity) return false;
     const state = leaseStateOf(record, system.now());
     return state === 'held' || state === 'needs_attention';
   }
@@ -127,9 +139,10 @@ export function reconcilerOf(parts: LeaseParts, kind: string, steps: ResourceSte
 
   async function run({ signal }: { readonly signal: AbortSignal }): Promise<Outcome> {
     try {
-      const listed = await look(signal);
+      const identity = await store.read({ log: 'identity' });
+      const listed = await look(signal, identity);
       await destroyUnknown(listed, signal);
-      await closeGone(listed, signal);
+      await closeGone(listed, signal, identity);
       return snooze(reconcileMs);
     } catch (error) {
       if (!signal.aborted)

@@ -105,7 +105,7 @@ export function dockerEngine(options: EngineOptions = {}): Containers {
 
 /**
  * Containers to lease: `queue.lease(dockerContainers(), { Image: 'alpine', Cmd: ['sleep', '600'] }, { ttl: '10m' })`. The
- * container has the name of its lease, `info` is `{ containerId }`, and labels tell namespace, lease, job and epoch.
+ * container has the name of its lease, `info` is `{ containerId }`, and labels tell namespace, store, lease, job and epoch.
  */
 export function dockerContainers(options: EngineOptions & { kind?: string } = {}): Resource<ContainerSpec> {
   const own = ownOptions(options, ['docker', 'host', 'stopTimeout', 'kind'], 'The options of dockerContainers');
@@ -126,13 +126,14 @@ export function dockerContainers(options: EngineOptions & { kind?: string } = {}
   });
 }
 
-/** A name is `namespace.kind.lease`. */
+/** A name is `namespace.kind.identity.lease`. */
 function labelsOf(name: string, kind: string, epoch: number, jobId: string | null): { [label: string]: string } {
-  const end = name.lastIndexOf('.');
+  const [lease = '', identity = '', , ...namespace] = name.split('.').reverse();
   return {
-    [label('namespace')]: name.slice(0, end - kind.length - 1),
+    [label('namespace')]: namespace.reverse().join('.'),
     [label('kind')]: kind,
-    [label('lease')]: name.slice(end + 1),
+    [label('identity')]: identity,
+    [label('lease')]: lease,
     [label('epoch')]: String(epoch),
     ...(jobId !== null && { [label('job')]: jobId }),
   };
