@@ -95,7 +95,7 @@ export interface Queue extends AsyncDisposable {
   health(): Promise<Health>;
   cancel(which: Which, act?: Act): Promise<Acted<'cancelled' | 'requested' | `already:${FinishedState}`>>;
   /** A new job with retryOf; the old one stays as it ended. */
-  retry(which: Which, act?: Act): Promise<Acted<'retried' | 'skipped' | 'not_finished'>>;
+  retry(which: Which, act?: Act): Promise<Acted<'retried' | 'already_retried' | 'skipped' | 'not_finished'>>;
   /** Pending and finished ones; processing ones only with force. */
   remove(which: Which, act?: Act): Promise<Acted<'removed' | 'held' | 'not_finished'>>;
   /** Run now = { delay: 0 }. */

@@ -340,6 +340,40 @@ describe.each(engines)('retry, remove and reschedule on %s', (engine) => {
     expect((await on.queue.stats()).total).toMatchObject({ pending: 20, cancelled: 20 });
   });
 
+  it('retry by filter takes failed jobs only, and repeats none of them twice', async () => {
+    await using on = await bench(engine);
+    const { failed } = await finishedJobs(on);
+    const { items } = await on.queue.retry({ type: 'ends' });
+    expect(items).toEqual([{ id: failed, outcome: 'retried', newId: expect.any(String) }]);
+    const already = [{ id: failed, outcome: 'already_retried', newId: items[0]!.newId! }];
+    expect((await on.queue.retry({ type: 'ends' })).items).toEqual(already);
+    expect((await on.queue.retry(failed, { dryRun: true })).items).toEqual(already);
+    expect((await on.queue.stats()).total.pending).toBe(1);
+    const again = await on.queue.retry({ type: 'ends' }, { again: true });
+    expect(again.items).toEqual([{ id: failed, outcome: 'retried', newId: expect.any(String) }]);
+    expect((await on.queue.stats()).total.pending).toBe(2);
+    expect(await codeOf(on.queue.cancel(failed, { again: true }))).toBe('UNKNOWN_OPTION');
+  });
+
+  it('retry repeats what completed where that state is named', async () => {
+    await using on = await bench(engine);
+    const { completed } = await finishedJobs(on);
+    const { items } = await on.queue.retry({ type: 'ends', state: 'completed' });
+    expect(items).toEqual([{ id: completed, outcome: 'retried', newId: expect.any(String) }]);
+  });
+
+  it('retry leaves replaced jobs alone unless they are named', async () => {
+    await using on = await bench(engine);
+    const options = { deduplication: 'replace' } as const;
+    const old = await on.queue.enqueue('built', 1, options);
+    const { id } = await on.queue.enqueue('built', 2, options);
+    await on.queue.cancel(id);
+    for (const which of [{ type: 'built' }, { state: 'failed' }, { all: true }] as const)
+      expect(await on.queue.retry(which)).toEqual({ matched: 0, items: [], next: null });
+    const { items } = await on.queue.retry(old.id);
+    expect(items).toEqual([{ id: old.id, outcome: 'retried', newId: expect.any(String) }]);
+  });
+
   it('remove takes pending and finished jobs, and running ones only by force', async () => {
     await using on = await bench(engine);
     const jobs = await finishedJobs(on);

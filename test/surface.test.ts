@@ -40,7 +40,6 @@ const notYet: NotYet = {
   createClient: http,
   Client: http,
   HttpCode: http,
-  'Act.again': soon,
   'Context.enqueue': soon,
   'Context.queue': soon,
   'Definition.id': soon,

@@ -225,11 +225,11 @@ describe.each(engines)('on %s', (engine) => {
     expect(await on.queue.get(id)).toMatchObject({ state: 'completed', attempts: 1 });
   });
 
-  it('a retry by hand whose reply is lost is found by its new job and not made twice', async () => {
+  it('a retry by hand whose reply is lost is found by looking and not made twice', async () => {
     await using on = await bench(engine);
     const { id } = await on.queue.enqueue('mail', 1);
     await on.queue.cancel(id);
-    on.wire.after.move = lost;
+    on.wire.after.move = ({ dryRun }) => void (dryRun || lost());
     const { items } = await on.queue.retry(id);
     const { items: jobs } = await on.queue.find({ state: 'pending' });
     expect(jobs).toHaveLength(1);

@@ -55,6 +55,16 @@ for (const version of versions())
         expect((await queue.stats()).queues['paused']).toMatchObject({ paused: true, pending: 1 });
       });
 
+      test.each(namespaces)('tell what was retried and what was replaced (%s)', async (namespace) => {
+        const { queue } = await reopened(version, engine, namespace);
+        const retry = (await allJobs(queue)).find(({ retryOf }) => retryOf === 'finished-throw');
+        expect((await queue.retry('finished-throw')).items).toEqual([
+          { id: 'finished-throw', outcome: 'already_retried', newId: retry!.id },
+        ]);
+        const { items } = await queue.retry({ state: 'failed' }, { dryRun: true });
+        expect(items.map(({ id }) => id)).not.toContain('finished-replaced');
+      });
+
       test.each(namespaces)('come to their end (%s)', async (namespace) => {
         const there = await reopened(version, engine, namespace);
         const { queue, boxes, folder } = there;

@@ -11,8 +11,13 @@ export type Move =
    * step, so that nobody takes it while these end. The reason is kept with the trace of what went.
    */
   | { readonly kind: 'remove'; readonly force: boolean; readonly reason?: string }
-  /** Each retried job takes the next of the new ids. One whose subject is fenced is skipped. */
-  | { readonly kind: 'retry'; readonly newIds: readonly string[] }
+  /**
+   * Each retried job takes the next of the new ids that stands for no job, and is marked with it for as long as it is stored. One
+   * that is marked answers `already_retried` with that id, unless `again`; marked with one of these new ids, it was this call that
+   * did it, and answers `retried` once more, dry or not. One whose subject is fenced is skipped. With `failuresOnly`, jobs that a newer
+   * one has replaced are passed over: no item answers for them.
+   */
+  | { readonly kind: 'retry'; readonly newIds: readonly string[]; readonly again?: true; readonly failuresOnly?: true }
   | { readonly kind: 'reschedule'; readonly when: When | null; readonly priority: number | null }
   /**
    * No removal until then, whatever the state; null: until it is released. A second hold replaces the first. What has been
@@ -49,6 +54,7 @@ export type MoveOutcome =
   | 'requested'
   | `already:${FinishedState}`
   | 'retried'
+  | 'already_retried'
   | 'skipped'
   | 'not_finished'
   | 'removed'

@@ -3,15 +3,7 @@ import { readableMessage, whyUnreadable } from '../core/coded.js';
 import { show } from '../core/duration.js';
 import { isUnknown, tellsNothing } from '../core/deadlines.js';
 import { LastoutError } from '../core/errors.js';
-import {
-  type FinishedState,
-  finishedStates,
-  type Job,
-  type JobOptions,
-  type Page,
-  type State,
-  states,
-} from '../core/job.js';
+import { type FinishedState, type Job, type JobOptions, type Page, type State, states } from '../core/job.js';
 import { toJob } from '../core/job-view.js';
 import { checkId } from '../core/names.js';
 import { checkPriority, readWhen } from '../core/options.js';
@@ -31,6 +23,8 @@ export interface Act {
   force?: boolean;
   dryRun?: boolean;
   cursor?: string;
+  /** Of `retry`: also what was retried before. */
+  again?: boolean;
 }
 
 /** At most 1,000 items a call; `next` goes on as `cursor`. */
@@ -40,7 +34,7 @@ export interface Acted<O extends string> {
   readonly next: string | null;
 }
 
-type Retried = Acted<'retried' | 'skipped' | 'not_finished'>;
+type Retried = Acted<'retried' | 'already_retried' | 'skipped' | 'not_finished'>;
 
 /** What ends or moves a record by itself would leave its bytes behind. */
 const notForThings: ReadonlySet<Move['kind']> = new Set(['cancel', 'retry', 'reschedule']);
@@ -56,9 +50,10 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
     verb: string,
     acting: readonly State[],
     options: Act,
-    move: Move,
+    how: Move | ((asked: JobFilter) => Move),
   ): Promise<Acted<O>> {
     const asked = readWhich(which, verb);
+    const move = typeof how === 'function' ? how(asked) : how;
     const filter: JobFilter = asked.ids === null && asked.states === null ? { ...asked, states: acting } : asked;
     const dryRun = options.dryRun ?? false;
     const cursor = checkCursor(options.cursor);
@@ -86,23 +81,19 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
     return { items, next };
   }
 
-  /** Retrying twice would make two jobs, so it is read whether the new ones are there. */
-  async function retriedAs(newIds: readonly string[], look: () => Promise<Retried>): Promise<Retried | null> {
-    const jobs = await byIds(store, newIds);
-    if (jobs.length === 0) return null;
-    const items = jobs.map(({ id, retryOf }) => ({ id: retryOf!, outcome: 'retried' as const, newId: id }));
-    // The jobs that were retried stay as they ended, so looking at them again says where the page ended.
-    return { matched: items.length, items, next: newIds.length === 1 ? null : (await look()).next };
-  }
-
-  /** Whoever is told that nothing happened retries again: so what stays unknown is said to be so. */
-  async function retrySurely(newIds: readonly string[], send: (dryRun?: true) => Promise<Retried>): Promise<Retried> {
+  /**
+   * A job says which retry was made of it, so that what became of an unknown one is seen by looking, and sending it again makes
+   * nothing twice. Whoever is told that nothing happened retries again: so what stays unknown is said to be so.
+   */
+  async function retrySurely(send: (dryRun?: true) => Promise<Retried>): Promise<Retried> {
     try {
       return await send();
     } catch (error) {
       if (!isUnknown(error)) throw error;
       try {
-        return (await retriedAs(newIds, () => send(true))) ?? (await send());
+        const seen = await send(true);
+        const isDone = seen.items.every(({ outcome, newId }) => outcome !== 'retried' || newId !== undefined);
+        return isDone ? seen : await send();
       } catch (again) {
         throw tellsNothing(again) ? error : again;
       }
@@ -120,10 +111,15 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
       });
     },
     async retry(which: Which, given?: Act): Promise<Retried> {
-      const options = readAct(given, 'retry');
+      const options = readAct(given, 'retry', ['again']);
       const newIds = Array.from({ length: typeof which === 'string' ? 1 : itemsMax }, () => system.id());
-      return retrySurely(newIds, (dryRun) =>
-        act(which, 'retry', finishedStates, dryRun ? { ...options, dryRun } : options, { kind: 'retry', newIds }),
+      const again = options.again ? ({ again: true } as const) : {};
+      return retrySurely((dryRun) =>
+        act(which, 'retry', ['failed'], dryRun ? { ...options, dryRun } : options, ({ ids }) => ({
+          ...{ kind: 'retry', newIds, ...again },
+          // Who names a job means that one.
+          ...(ids === null && { failuresOnly: true }),
+        })),
       );
     },
     async remove(which: Which, given?: Act): Promise<Removed> {
@@ -197,8 +193,8 @@ async function all<O extends string>(
   }
 }
 
-function readAct(given: Act | undefined, verb: string): Act {
-  const options = ownOptions(given, ['reason', 'force', 'dryRun', 'cursor'], `The options of ${verb}`);
+function readAct(given: Act | undefined, verb: string, own: readonly (keyof Act)[] = []): Act {
+  const options = ownOptions(given, ['reason', 'force', 'dryRun', 'cursor', ...own], `The options of ${verb}`);
   const reason: unknown = options.reason;
   if (reason === undefined || typeof reason === 'string') return options;
   throw new LastoutError('INVALID_INPUT', `The reason of ${verb} is ${show(reason)}; give a text, or leave it out.`);

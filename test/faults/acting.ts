@@ -68,7 +68,7 @@ function cancellingRunning(force: boolean): Operation {
 /** Repeating would make a second job: whoever does not know looks for the new one first. */
 function retrying(count: number): Operation {
   const ids: string[] = [];
-  let answer: Answer<Acted<'retried' | 'skipped' | 'not_finished'>> | null = null;
+  let answer: Answer<Acted<'retried' | 'already_retried' | 'skipped' | 'not_finished'>> | null = null;
   const send = (process: Process) => process.queue.retry(count === 1 ? ids[0]! : { type: 'job', state: 'failed' });
   const retriesOf = (jobs: readonly { retryOf: string | null }[], id: string): number =>
     jobs.filter(({ retryOf }) => retryOf === id).length;

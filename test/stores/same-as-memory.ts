@@ -200,7 +200,10 @@ const otherCalls: Record<'move' | 'sweep' | 'pause' | 'note' | 'extend', (world:
     const move = draw.pick<Move>([
       { kind: 'cancel', reason: 'by hand', force: draw.chance(0.4) },
       { kind: 'remove', force: draw.chance(0.5), ...draw.pick([{}, { reason: 'by request' }]) },
-      { kind: 'retry', newIds: ['r1', 'r2', 'r3'].map((id) => `${id}-${draw.upTo(1e9)}`) },
+      {
+        ...{ kind: 'retry', newIds: ['r1', 'r2', 'r3'].map((id) => `${id}-${draw.upTo(1e9)}`) },
+        ...draw.pick([{}, { again: true }, { failuresOnly: true }]),
+      },
       { kind: 'reschedule', when: draw.pick([null, { inMs: 0 }, { inMs: 10_000 }]), priority: draw.pick([null, 3]) },
       { kind: 'hold', reason: 'wait', until: draw.pick([null, clock.now + 400, clock.now + 30_000]) },
       { kind: 'unhold' },

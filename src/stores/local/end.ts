@@ -2,6 +2,7 @@
 import type { LeavingKind } from '../../core/ending.js';
 import type { FinishedState, JobError } from '../../core/job.js';
 import { policyOf } from '../../core/policy.js';
+import { replacedError } from '../../core/replaced.js';
 import { leavePlace, passTurn, standAgain } from './place.js';
 import { deltaOf, type Step, tell, touchClaim } from './step.js';
 import type { ClaimRecord, Row } from './tables.js';
@@ -20,6 +21,11 @@ export function endPending(step: Step, row: Row, state: FinishedState, fields: E
   leavePlace(step, row);
   deltaOf(step, row.queue).pending -= 1;
   enter(step, row, state, fields);
+}
+
+export function replace(step: Step, row: Row): void {
+  row.replaced = true;
+  endPending(step, row, 'failed', { error: replacedError });
 }
 
 /** A claimed job ends; whatever its handler still says is refused from here on. */

@@ -2,7 +2,7 @@
 import { printIn } from '../../core/print.js';
 import { type Refusal, refusedAsOther, refusedBatch } from '../../core/refusal.js';
 import type { Inserted, NewJob, When } from '../../core/store.js';
-import { endPending, expire } from './end.js';
+import { expire, replace } from './end.js';
 import { refusalsOfFull, refuseFullBatch } from './full.js';
 import { refusalOfOwner } from './own.js';
 import { instantOf } from './instant.js';
@@ -100,8 +100,7 @@ function deduplicate(step: Step, job: NewJob): Inserted | null {
       if (newest) return pullTo(step, newest, job.when);
       return processing ? markToRunAgain(step, processing, job.when) : null;
     case 'replace':
-      for (const row of pending)
-        endPending(step, row, 'failed', { error: { code: 'REPLACED', message: 'Replaced by newer job' } });
+      for (const row of pending) replace(step, row);
       if (!newest) return null;
       return { ...create(step, job, null), outcome: 'replaced', replaced: newest.id };
   }

@@ -1,54 +1,45 @@
 /** Move: changing jobs by hand. Each job is looked at and changed in the same step, and answered for by itself. */
 import { printIn } from '../../core/print.js';
-import type { Move, Moved, MoveOutcome, MoveRequest, NewJob, RemovedWhy } from '../../core/store.js';
-import { endClaimed, endPending, expire, isExpired, leaveClaim } from './end.js';
+import type { Move, Moved, MoveOutcome, MoveRequest, RemovedWhy } from '../../core/store.js';
+import { endClaimed, endPending, leaveClaim } from './end.js';
 import { defer, dismiss, hold, isHeld, unhold } from './hold.js';
-import { create } from './insert.js';
 import { instantOf } from './instant.js';
 import { confirm } from './own.js';
 import { leavePlace, passTurn, stand } from './place.js';
 import { search } from './read.js';
+import { retry } from './retry.js';
 import { deltaOf, holderOf, type Step, tell, totalOf } from './step.js';
-import { condemn, isFenced } from './subjects.js';
+import { condemn } from './subjects.js';
 import { Place, type Row } from './tables.js';
 import { viewOf } from './view.js';
 
-type Answer = { outcome: MoveOutcome; newId?: string };
-
 export function move(step: Step, request: MoveRequest): Moved {
   const { rows, next } = search(step, request.filter, request.cursor, request.limit);
-  let retried = 0;
-  const items = rows.map((row) => {
-    const newId = request.move.kind === 'retry' ? request.move.newIds[retried] : undefined;
-    const answer = act(step, row, request.move, request.dryRun, newId);
-    if (answer.outcome === 'retried') retried += 1;
-    return { id: row.id, ...answer };
-  });
-  return { items, next };
+  if (request.move.kind === 'retry') return { items: retry(step, rows, request.move, request.dryRun), next };
+  const { move, dryRun } = request;
+  return { items: rows.map((row) => ({ id: row.id, outcome: act(step, row, move, dryRun) })), next };
 }
 
-function act(step: Step, row: Row, move: Move, dryRun: boolean, newId: string | undefined): Answer {
+function act(step: Step, row: Row, move: Exclude<Move, { kind: 'retry' }>, dryRun: boolean): MoveOutcome {
   switch (move.kind) {
     case 'cancel':
-      return { outcome: cancel(step, row, move, dryRun) };
+      return cancel(step, row, move, dryRun);
     case 'condemn':
-      return { outcome: condemn(step, row, move.reason, dryRun) };
+      return condemn(step, row, move.reason, dryRun);
     case 'remove':
-      return { outcome: remove(step, row, move, dryRun) };
-    case 'retry':
-      return retry(step, row, dryRun, newId);
+      return remove(step, row, move, dryRun);
     case 'reschedule':
-      return { outcome: reschedule(step, row, move, dryRun) };
+      return reschedule(step, row, move, dryRun);
     case 'hold':
-      return { outcome: hold(step, row, move, dryRun) };
+      return hold(step, row, move, dryRun);
     case 'unhold':
-      return { outcome: unhold(step, row, dryRun) };
+      return unhold(step, row, dryRun);
     case 'defer':
-      return { outcome: defer(step, row, move, dryRun) };
+      return defer(step, row, move, dryRun);
     case 'confirm':
-      return { outcome: confirm(step, row, move, dryRun) };
+      return confirm(step, row, move, dryRun);
     case 'dismiss':
-      return { outcome: dismiss(step, row, move, dryRun) };
+      return dismiss(step, row, move, dryRun);
   }
 }
 
@@ -114,48 +105,6 @@ export function removeRow(step: Step, row: Row, why: RemovedWhy, reason: string 
     tables.addTombstone({ id, at: step.now, why, type, queue, state, reason, print: printIn(row), epoch, left });
   }
   tell(step, 'removed', row);
-}
-
-/** A new job like the old one; the old record stays as it ended. */
-function retry(step: Step, row: Row, dryRun: boolean, newId: string | undefined): Answer {
-  const { state } = viewOf(step, row);
-  if (state === 'pending' || state === 'processing') return { outcome: 'not_finished' };
-  const owner = row.slot === null ? undefined : step.tables.slotOwner(row.type, row.slot);
-  if (owner && !isExpired(step, owner)) return { outcome: 'skipped', newId: owner.id };
-  if (isFenced(step, row)) return { outcome: 'skipped' };
-  if (dryRun || newId === undefined) return { outcome: 'retried' };
-  if (step.tables.isKnown(newId)) return { outcome: 'retried', newId }; // this call comes again, or late
-  // Both may be past their ttl without having been swept, and may be one and the same.
-  for (const late of new Set([owner, row])) if (late?.state === null) expire(step, late);
-  create(step, likeRow(row, newId), row.id);
-  return { outcome: 'retried', newId };
-}
-
-function likeRow(row: Row, id: string): NewJob {
-  const { type, queue, priority, ttlMs, maxAttempts, subject, key, exclusiveKey, source, metadata, policy, input } =
-    row;
-  const deduplication = row.slot === null ? 'none' : 'skip';
-  return {
-    id,
-    idGiven: false,
-    print: null,
-    type,
-    queue,
-    priority,
-    when: { inMs: 0 },
-    ttlMs,
-    maxAttempts,
-    subject,
-    key,
-    exclusiveKey,
-    deduplication,
-    source,
-    metadata,
-    policy,
-    input,
-    ownedBy: null,
-    under: null,
-  };
 }
 
 function reschedule(

@@ -36,6 +36,8 @@ export interface Row {
   /** Of a job whose id was given: what another insert of that id is compared by. */
   readonly print: string | null;
   readonly retryOf: string | null;
+  /** Of a finished job: the last job that a retry by hand has made of it, stored or not. */
+  retriedAs: string | null;
   /** The id of the job that owns it. */
   readonly ownedBy: string | null;
   place: Place;
@@ -67,6 +69,8 @@ export interface Row {
   state: FinishedState | null;
   completedAt: number | null;
   result: string | null;
+  /** Failed because a newer job has taken its place. */
+  replaced: boolean;
   /** Own age rule: milliseconds; null: for ever; undefined: the cleanup policy's. */
   keepMs: number | null | undefined;
   /** Own count rule. */
@@ -254,6 +258,8 @@ export interface Tables {
   finished(id: string): Row | undefined;
   /** Moves a live, taken row to the finished ones. */
   finish(row: Row): void;
+  /** retriedAs of a finished row was changed. */
+  retried(row: Row): void;
   /** Removes a live (taken) or finished row and its log lines for good. */
   drop(row: Row): void;
   // Finished rows that are not held, in the orders of retention.

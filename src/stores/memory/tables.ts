@@ -130,6 +130,7 @@ export function createTables(): Tables {
       finished.add(row);
       stored.finish(row);
     },
+    retried: () => undefined,
     drop(row) {
       rows.remove(row);
       if (row.state === null) forgetLive(row);

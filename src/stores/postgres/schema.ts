@@ -26,6 +26,7 @@ import { read } from './sql/read.js';
 import { ready } from './sql/ready.js';
 import { remove } from './sql/remove.js';
 import { retention } from './sql/retention.js';
+import { retry } from './sql/retry.js';
 import { settle } from './sql/settle.js';
 import { step } from './sql/step.js';
 import { subjects } from './sql/subjects.js';
@@ -43,6 +44,7 @@ const code = [
     settle,
     exchange,
     move,
+    retry,
     hold,
     remove,
     retention,
@@ -79,6 +81,13 @@ const replace = (schema: string): string =>
 const upgrades: Layout['upgrades'] = [
   (s) => `
 drop function ${s}.lock_types(text[]);
+drop function ${s}.retry(bigint, bigint, ${s}.jobs, boolean, text);
+alter type ${s}.move add attribute again boolean, add attribute failures_only boolean;
+alter table ${s}.done add column retried_as text collate "C";
+-- Of several retries of a job, the last.
+update ${s}.done d set retried_as = r.id from (
+  select distinct on (b.retry_of) b.retry_of, b.id from ${s}.jobs b where b.retry_of is not null order by b.retry_of, b.seq desc
+) r join ${s}.jobs o on o.id = r.retry_of where d.seq = o.seq;
 ${newIdentity(s)}`,
 ];
 

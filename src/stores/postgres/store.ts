@@ -264,7 +264,7 @@ function moveIn(move: Move): object {
     case 'remove':
       return move;
     case 'retry':
-      return { kind: move.kind, new_ids: move.newIds };
+      return { kind: move.kind, new_ids: move.newIds, again: move.again, failures_only: move.failuresOnly };
     case 'reschedule':
       return { kind: move.kind, ...(move.when && whenIn(move.when)), priority: move.priority };
     case 'hold':

@@ -30,7 +30,7 @@ export function moveText(move: Move): string {
     case 'remove':
       return JSON.stringify({ ...move, error: cancelError(move.reason ?? 'Removed') });
     case 'retry':
-      return JSON.stringify({ kind: move.kind });
+      return JSON.stringify({ kind: move.kind, again: move.again, failuresOnly: move.failuresOnly });
     case 'reschedule':
       return JSON.stringify({
         kind: move.kind,

@@ -3,7 +3,7 @@ import type { AgeRule, Row, Tables } from '../local/tables.js';
 import { limited, type Values } from './driver.js';
 import { createEnded } from './ended.js';
 import type { Live } from './live.js';
-import { doneColumns } from './rows.js';
+import { doneColumns, restOf } from './rows.js';
 import { createCountRules, createdIndex, createOrders, oldestFirst } from './retention.js';
 import type { Session } from './session.js';
 
@@ -11,6 +11,7 @@ type Part = Pick<
   Tables,
   | 'finished'
   | 'finish'
+  | 'retried'
   | 'drop'
   | 'overAge'
   | 'countOverAge'
@@ -36,6 +37,7 @@ export function createFinished(session: Session, live: Live, dropLines: (row: Ro
     `select ${doneColumns} from ${names('jobs')} j cross join ${table} d on d.seq = j.seq where j.id = ?`,
   );
   const bySeqs = sql(from(`json_each(?) cross join ${table} d on d.seq = json_each.value`));
+  const mark = sql(`update ${table} set rest = ? where seq = ?`);
   const remove = sql(`delete from ${table} where seq = ?`);
   const oldest = (own: string): string => `${select} where d.keep_ms ${own} order by d.completed_at, d.seq ${limited}`;
   const oldestOwn = sql(oldest('>= -1'));
@@ -61,6 +63,7 @@ export function createFinished(session: Session, live: Live, dropLines: (row: Ro
       end(row);
       if (row.ownedBy !== null) counts.add('stored', '', 1);
     },
+    retried: (row) => void mark.run(restOf(row, true), row.seq),
     drop(row) {
       live.sure(row);
       if (row.state !== null) remove.run(row.seq);

@@ -80,6 +80,7 @@ type Rest = {
     | 'exclusiveKey'
     | 'metadata'
     | 'retryOf'
+    | 'retriedAs'
     | 'ownedBy'
     | 'heldUntil'
     | 'heldReason'
@@ -89,6 +90,7 @@ type Rest = {
     | 'attempts'
     | 'stalls'
     | 'wary'
+    | 'replaced'
     | 'epoch'
     | 'left'
     | 'cancelAt'
@@ -105,6 +107,7 @@ const nullable = [
   'exclusiveKey',
   'metadata',
   'retryOf',
+  'retriedAs',
   'ownedBy',
   'heldUntil',
   'heldReason',
@@ -123,6 +126,7 @@ export function restOf(row: Row, finished: boolean): string | null {
   if (isBare(row, finished)) return null;
   const rest: Record<string, unknown> = {};
   for (const name of nullable) if (row[name] !== null) rest[name] = row[name];
+  if (row.replaced) rest.replaced = true;
   if (row.stalls > 0 || row.wary) Object.assign(rest, { stalls: row.stalls, wary: row.wary });
   if (!finished && wasClaimed(row))
     Object.assign(rest, { epoch: row.epoch, attempts: row.attempts, startedAt: row.startedAt, left: row.left });
@@ -137,6 +141,7 @@ function isBare(row: Row, finished: boolean): boolean {
     row.exclusiveKey === null &&
     row.metadata === null &&
     row.retryOf === null &&
+    row.retriedAs === null &&
     row.ownedBy === null &&
     row.heldUntil === null &&
     row.print === null &&
@@ -214,6 +219,7 @@ export function rowOf(
     policy,
     input: input as string,
     retryOf: rest.retryOf ?? null,
+    retriedAs: rest.retriedAs ?? null,
     ownedBy: rest.ownedBy ?? null,
     print: rest.print ?? null,
     place: place as Place,
@@ -237,6 +243,7 @@ export function rowOf(
     state: null,
     completedAt: null,
     result: null,
+    replaced: rest.replaced ?? false,
     keepMs: undefined,
     keepCount: null,
   };

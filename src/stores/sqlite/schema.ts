@@ -1,5 +1,6 @@
 /** The tables of a namespace, made and upgraded by numbered migrations. A migration that was released never changes. */
 import { LastoutError } from '../../core/errors.js';
+import { replacedText } from '../../core/replaced.js';
 import { prepare, rollBack, type SqliteDatabase, type Value } from './driver.js';
 import { isMissingTable } from './errors.js';
 
@@ -106,9 +107,16 @@ const first = (n: Names): string => `
   create index ${n('policies_body')} on ${n('policies')} (body);
 `;
 
-/** All changes since 0.1.0: the store has an identity. */
+/** All changes since 0.1.0: the store has an identity, and a finished job knows its retry and whether it was replaced. */
 const second = (n: Names): string => `
   insert into ${n('meta')} (name, value) values ('identity', lower(hex(randomblob(10))));
+  update ${n('done')} set rest = json_set(rest, '$.replaced', json('true'))
+  where state = 1 and rest ->> '$.error' = '${replacedText}';
+  update ${n('done')} set rest = json_set(ifnull(${n('done')}.rest, '{}'), '$.retriedAs', r.id)
+  from (
+    select j.rest ->> '$.retryOf' as of, j.id, max(j.seq) from ${n('jobs')} j where j.rest like '%"retryOf":"%' group by 1
+  ) r cross join ${n('jobs')} o on o.id = r.of
+  where ${n('done')}.seq = o.seq;
 `;
 
 const migrations: readonly ((names: Names) => string)[] = [first, second];

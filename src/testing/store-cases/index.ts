@@ -23,6 +23,7 @@ import { pauseCases } from './pause.js';
 import { planCases } from './plan.js';
 import { printCases } from './print.js';
 import { readCases } from './read.js';
+import { retryCases } from './retry.js';
 import { settleCases } from './settle.js';
 import { slotCases } from './slot.js';
 import { subjectCases } from './subjects.js';
@@ -50,6 +51,7 @@ export const storeCases: readonly StoreCase[] = [
   ...lapseCases,
   ...sweepCases,
   ...moveCases,
+  ...retryCases,
   ...pauseCases,
   ...subjectCases,
   ...readCases,

@@ -212,97 +212,6 @@ const dry = Object.entries(dryRuns).map(([kind, { move, outcomes }]) =>
   }),
 );
 
-const retry = [
-  storeCase('move: retry makes a new job and leaves the old one as it ended', async (bench) => {
-    const sketch: JobSketch = {
-      queue: 'fast',
-      priority: 3,
-      subject: 'trip:1',
-      source: 'api',
-      metadata: '{"m":1}',
-      input: '{"i":1}',
-    };
-    const id = await bench.add({ ...sketch, maxAttempts: 1, ttlMs: 90_000, exclusiveKey: 'x', key: 'k' });
-    await bench.settle(await bench.take(), ending.exhaust());
-    bench.advance(1_000);
-    const old = await bench.job(id);
-    assert.deepEqual(await bench.move([id], { kind: 'retry', newIds: ['again'] }), [
-      { id, outcome: 'retried', newId: 'again' },
-    ]);
-    assert.deepEqual(await bench.job(id), old);
-    const now = bench.now();
-    assert.deepEqual(await bench.job('again'), {
-      ...old,
-      id: 'again',
-      seq: (await bench.job('again')).seq,
-      retryOf: id,
-      state: 'pending',
-      error: null,
-      attempts: 0,
-      epoch: 0,
-      createdAt: now,
-      scheduledFor: now,
-      dueAt: now,
-      expiresAt: now + 90_000,
-      startedAt: null,
-      completedAt: null,
-    });
-  }),
-  storeCase('move: retry of a live job is refused', async (bench) => {
-    const { pending, processing } = await live(bench);
-    const items = await bench.move([pending, processing], { kind: 'retry', newIds: ['n1', 'n2'] });
-    assert.ok(items.every(({ outcome }) => outcome === 'not_finished'));
-    assert.equal((await bench.find()).length, 2);
-  }),
-  storeCase('move: retry of a job past its ttl starts its ttl anew', async ({ add, advance, move, job, now }) => {
-    const id = await add({ ttlMs: 1_000 });
-    advance(5_000);
-    assert.deepEqual(await move([id], { kind: 'retry', newIds: ['again'] }), [
-      { id, outcome: 'retried', newId: 'again' },
-    ]);
-    assert.equal((await job(id)).state, 'expired');
-    assert.equal((await job('again')).expiresAt, now() + 1_000);
-  }),
-  storeCase('move: retry is skipped when a pending job has the slot', async ({ add, take, settle, move, find }) => {
-    const id = await add({ key: 'k', deduplication: 'skip' });
-    await settle(await take(), ending.fail());
-    const other = await add({ key: 'k', deduplication: 'skip' });
-    assert.deepEqual(await move([id], { kind: 'retry', newIds: ['again'] }), [
-      { id, outcome: 'skipped', newId: other },
-    ]);
-    assert.deepEqual(await find({ states: ['pending'] }), [other]);
-  }),
-  storeCase(
-    'move: retry is not skipped for a pending job past its ttl',
-    async ({ add, take, settle, move, advance, job }) => {
-      const id = await add({ key: 'k', deduplication: 'skip' });
-      await settle(await take(), ending.fail());
-      const other = await add({ key: 'k', deduplication: 'skip', ttlMs: 1_000 });
-      advance(1_000);
-      assert.deepEqual(await move([id], { kind: 'retry', newIds: ['again'] }), [
-        { id, outcome: 'retried', newId: 'again' },
-      ]);
-      assert.deepEqual([(await job(other)).state, (await job('again')).state], ['expired', 'pending']);
-    },
-  ),
-  storeCase('move: retrying two jobs of one slot makes one', async ({ add, take, settle, move, find }) => {
-    const sketch: JobSketch = { key: 'k', deduplication: 'skip' };
-    const first = await add(sketch);
-    await settle(await take(), ending.fail());
-    const second = await add(sketch);
-    await settle(await take(), ending.fail());
-    const items = await move([first, second], { kind: 'retry', newIds: ['n1', 'n2'] });
-    assert.deepEqual(items.map(({ outcome }) => outcome).toSorted(), ['retried', 'skipped']);
-    assert.deepEqual(await find({ states: ['pending'] }), ['n1']);
-  }),
-  storeCase('move: a retried job runs', async ({ add, take, settle, move, drain }) => {
-    const id = await add();
-    await settle(await take(), ending.fail());
-    await move([id], { kind: 'retry', newIds: ['again'] });
-    assert.deepEqual(await drain(), ['again']);
-  }),
-];
-
 const remove = [
   storeCase('move: remove takes finished and pending jobs away for good', async (bench) => {
     const ids = [...Object.values(await finished(bench)), await bench.add(), await bench.add({ delay: 1_000 })];
@@ -380,4 +289,4 @@ const reschedule = [
   }),
 ];
 
-export const moveCases = [...cancel, ...byFilter, ...dry, ...retry, ...remove, ...reschedule];
+export const moveCases = [...cancel, ...byFilter, ...dry, ...remove, ...reschedule];

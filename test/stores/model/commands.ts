@@ -253,7 +253,9 @@ const moving = [
         anyJob,
       ),
   ),
+  onJob('retryAgain', (model) => ({ kind: 'retry', newIds: [newId(model)], again: true })),
   onJob('dryRetry', () => ({ kind: 'retry', newIds: ['never'] }), true),
+  onJob('dryRetryAgain', () => ({ kind: 'retry', newIds: ['never'], again: true }), true),
   onJob('rescheduleLater', () => ({ kind: 'reschedule', when: { inMs: 15 }, priority: null })),
   onJob('rescheduleNow', () => ({ kind: 'reschedule', when: { inMs: 0 }, priority: null })),
   onJob('reprioritise', () => ({ kind: 'reschedule', when: null, priority: -3 })),
@@ -267,7 +269,7 @@ const moving = [
     (subject) =>
       new Act(`retrySubject(${subject})`, (model, real) => {
         const newIds = model.jobs.map(() => newId(model));
-        return move(model, real, ...bySubject(subject), { kind: 'retry', newIds });
+        return move(model, real, ...bySubject(subject), { kind: 'retry', newIds, failuresOnly: true });
       }),
   ),
 ];

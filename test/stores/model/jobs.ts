@@ -47,6 +47,8 @@ export interface ModelJob {
   againAt: number | null;
   lastEpoch: number;
   left: Left;
+  /** The last job that a retry has made of it. */
+  retriedAs: string | null;
 }
 
 export interface ModelError {
@@ -89,9 +91,11 @@ export function makeJob(number: number, given: NewJob, dueAt: number, now: numbe
     againAt: null,
     lastEpoch: 0,
     left: null,
+    retriedAs: null,
   };
 }
 
+export const isReplaced = (job: ModelJob): boolean => job.error?.code === 'REPLACED';
 export const isPending = (job: ModelJob): boolean => job.finished === null && job.claim === null;
 export const isOver = (job: ModelJob, now: number): boolean => job.expiresAt !== null && job.expiresAt <= now;
 

@@ -26,6 +26,7 @@ import {
   inOrder,
   isOver,
   isPending,
+  isReplaced,
   keepOf,
   makeJob,
   type ModelClaim,
@@ -552,11 +553,11 @@ export class Model {
   move(matches: (job: ModelJob) => boolean, move: Move, dryRun: boolean): Moved['items'] {
     const newIds = move.kind === 'retry' ? [...move.newIds] : [];
     return this.jobs
-      .filter(matches)
+      .filter((job) => matches(job) && !(move.kind === 'retry' && move.failuresOnly && isReplaced(job)))
       .reverse()
       .map((job) => {
         const { id } = job.given;
-        if (move.kind === 'retry') return { id, ...this.#retry(job, newIds, dryRun) };
+        if (move.kind === 'retry') return { id, ...this.#retry(job, move, newIds, dryRun) };
         if (move.kind === 'cancel') return { id, outcome: this.#cancel(job, move.reason, move.force, dryRun) };
         if (move.kind === 'remove') return { id, outcome: this.#removeByHand(job, move.force, dryRun) };
         if (stateOf(job, this.now) !== 'pending') return { id, outcome: 'not_pending' };
@@ -594,17 +595,25 @@ export class Model {
     this.#passTurn(job);
   }
 
-  #retry(job: ModelJob, newIds: string[], dryRun: boolean): { outcome: MoveOutcome; newId?: string } {
+  #retry(
+    job: ModelJob,
+    move: Move & { kind: 'retry' },
+    newIds: string[],
+    dryRun: boolean,
+  ): { outcome: MoveOutcome; newId?: string } {
     const state = stateOf(job, this.now);
     if (state === 'pending' || state === 'processing') return { outcome: 'not_finished' };
+    if (job.retriedAs !== null && move.newIds.includes(job.retriedAs))
+      return { outcome: 'retried', newId: job.retriedAs };
+    if (job.retriedAs !== null && !move.again) return { outcome: 'already_retried', newId: job.retriedAs };
     const owner = this.#slotOwner(job);
     if (owner && !isOver(owner, this.now)) return { outcome: 'skipped', newId: owner.given.id };
     if (dryRun) return { outcome: 'retried' };
     const newId = newIds.shift()!;
-    if (this.byId(newId) || this.tombs.has(newId)) return { outcome: 'retried', newId };
     for (const late of new Set([owner, job])) if (late && isPending(late)) this.#expire(late);
     const { priority, given } = job;
     this.#create({ ...given, id: newId, idGiven: false, priority, when: { inMs: 0 } }, given.id);
+    job.retriedAs = newId;
     return { outcome: 'retried', newId };
   }
 

@@ -4,7 +4,6 @@
  */
 import { systemQueue } from '../../../core/names.js';
 import { leavings } from './end.js';
-import { owner } from './own.js';
 import { now, readCommitted, settings } from './settings.js';
 
 const lapse = leavings.indexOf('lapse');
@@ -13,7 +12,7 @@ export const move = (s: string): string => `
 -- kind: cancel, condemn, remove, retry, reschedule, hold, unhold, defer, confirm, dismiss.
 create type ${s}.move as (
   kind text, reason text, force boolean, new_ids text[], in_ms bigint, at bigint, priority int, until bigint, memo text,
-  under_epoch bigint, under_owner text
+  under_epoch bigint, under_owner text, again boolean, failures_only boolean
 );
 
 create function ${s}.move_v1(
@@ -43,7 +42,8 @@ end $$;
 create function ${s}.move_each(p_step bigint, p_now bigint, p_seqs bigint[], m ${s}.move, p_dry boolean)
 returns setof ${s}.inserted language plpgsql as $$
 declare
-  v_retried int := 0;
+  v_used int := 0;
+  v_new text;
   r ${s}.inserted;
   j ${s}.jobs;
 begin
@@ -62,14 +62,21 @@ begin
       when 'remove' then r.outcome := ${s}.remove(p_step, p_now, j.seq, m, p_dry);
       when 'reschedule' then r.outcome := ${s}.reschedule(p_step, p_now, j.seq, m, p_dry);
       when 'retry' then
-        select x.outcome, x.id into r.outcome, r.other
-        from ${s}.retry(p_step, p_now, j, p_dry, m.new_ids[v_retried + 1]) x;
-        if r.outcome = 'retried' then v_retried := v_retried + 1; end if;
+        -- A new id that is known stands for a job that an earlier sending of this call has made.
+        while v_new is null and not p_dry and v_used < cardinality(m.new_ids) loop
+          v_used := v_used + 1;
+          v_new := m.new_ids[v_used];
+          if exists (select 1 from ${s}.jobs b where b.id = v_new) or exists (select 1 from ${s}.tombs t where t.id = v_new) then
+            v_new := null;
+          end if;
+        end loop;
+        select x.outcome, x.id into r.outcome, r.other from ${s}.retry(p_step, p_now, j, m, p_dry, v_new) x;
+        if r.other = v_new then v_new := null; end if;
       when 'confirm' then r.outcome := ${s}.confirm(p_step, p_now, j.seq, m, p_dry);
       when 'dismiss' then r.outcome := ${s}.dismiss(p_step, p_now, j.seq, m, p_dry);
       else r.outcome := ${s}.change_hold(p_now, j.seq, m, p_dry);
     end case;
-    -- Gone since it was found.
+    -- Gone since it was found, or passed over.
     continue when r.outcome is null;
     return next r;
   end loop;
@@ -125,37 +132,6 @@ begin
       if found then insert into ${s}.events (step, at, cancel) values (p_step, p_now, true); end if;
       return 'requested';
     end if;
-  end loop;
-end $$;
-
--- A new job like the old one; the old record stays as it ended.
-create function ${s}.retry(p_step bigint, p_now bigint, j ${s}.jobs, p_dry boolean, p_new_id text) returns ${s}.inserted
-language plpgsql as $$
-declare
-  v_state text := ${s}.state_of(j.seq, j.type, j.expires_at, p_now);
-  n ${s}.new_job;
-  o ${s}.jobs;
-begin
-  if v_state in ('pending', 'processing') then return row('not_finished', null, null)::${s}.inserted; end if;
-  loop
-    select b.* into o from ${s}.jobs b
-    where b.seq = (select p.seq from ${s}.pending p where p.type = j.type and p.slot = j.slot);
-    if o.seq is not null and (o.expires_at is null or o.expires_at > p_now) then
-      return row('skipped', o.id, null)::${s}.inserted;
-    end if;
-    if ${s}.is_fenced(p_now, j.subject) then return row('skipped', null, null)::${s}.inserted; end if;
-    if p_dry or p_new_id is null then return row('retried', null, null)::${s}.inserted; end if;
-    -- This call comes again, or late.
-    if exists (select 1 from ${s}.jobs b where b.id = p_new_id) or exists (select 1 from ${s}.tombs t where t.id = p_new_id) then
-      return row('retried', p_new_id, null)::${s}.inserted;
-    end if;
-    -- Both may be past their ttl without having been swept, and may be one and the same.
-    if o.seq is not null then perform ${s}.expire(p_step, p_now, o, false); end if;
-    if j.expires_at <= p_now then perform ${s}.expire(p_step, p_now, j, false); end if;
-    n := (0, nextval('${s}.job_no'), p_new_id, false, null, j.type, j.queue, j.priority, 0, null, j.ttl_ms, j.max_attempts,
-      j.subject, j.key, j.xkey, case when j.slot is null then 'none' else 'skip' end, j.source, j.metadata, j.policy,
-      j.input, j.long, j.flags & ~${4 | owner}, null, null, null);
-    if ${s}.create_job(p_step, p_now, n, j.id, false) then return row('retried', p_new_id, null)::${s}.inserted; end if;
   end loop;
 end $$;
 

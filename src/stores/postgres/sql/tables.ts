@@ -143,8 +143,10 @@ create table ${s}.done (
   "left" smallint,
   type text collate "C",
   result text collate "C",
-  error text collate "C"
+  error text collate "C",
+  retried_as text collate "C"
 );
+comment on column ${s}.done.retried_as is 'The last job that a retry by hand has made of it, stored or not.';
 comment on column ${s}.done.type is 'Only where it has a count rule.';
 create index done_age on ${s}.done (completed_at, seq) where keep_ms is null and held_until is null;
 create index done_kept on ${s}.done (completed_at, seq) where keep_ms is not null and held_until is null;

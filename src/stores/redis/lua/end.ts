@@ -1,7 +1,10 @@
 /** The one door into a finished state, and the ways out of a claim. */
+import { replacedText } from '../../../core/replaced.js';
+
 export const ending = String.raw`
 
 local function problem(code, message) return '{"code":"' .. code .. '","message":"' .. message .. '"}' end
+ending.replaced = '${replacedText}'
 function ending.isExpired(row) return row.expiresAt ~= nil and row.expiresAt <= now end
 function ending.expiry(row) return problem('EXPIRED', 'Not started within its ttl of ' .. whole(row.ttlMs) .. ' ms') end
 
@@ -35,6 +38,10 @@ function ending.endPending(row, state, fields)
   place.leave(row)
   step.count(row.about.queue, 'pending', -1)
   enter(row, state, fields)
+end
+function ending.replace(row)
+  row.replaced = true
+  ending.endPending(row, 'failed', { error = ending.replaced })
 end
 -- Ends a pending job that is past its ttl, at the instant it passed it: swept early or late, it reads the same.
 function ending.expire(row) ending.endPending(row, 'expired', { error = ending.expiry(row), at = row.expiresAt }) end

@@ -162,6 +162,15 @@ function finished.shelve(row)
   row.swift = nil
 end
 function finished.unshelve(row) enterOrders(row) end
+-- A retry was made of it; a plain job that completed is an ordinary one from then on, too.
+function finished.setRetried(row, id)
+  if row.swift then
+    finished.shelve(row)
+    enterOrders(row)
+  end
+  row.retriedAs = id
+  tables.save(row)
+end
 end
 `;
 /** What a sweep and a tally ask of them. */

@@ -42,7 +42,6 @@ local function markToRunAgain(row, job)
   tables.save(row)
   return { 'coalesced', row.id }
 end
-inserting.replaced = '{"code":"REPLACED","message":"Replaced by newer job"}'
 -- Why a job is not taken in: its subject has ended, or it may not be owned by the one that it names, which has to be here before
 -- this call. Nil: it is.
 function inserting.refusal(job)
@@ -65,7 +64,7 @@ local function deduplicate(job)
     if newest then return pullTo(newest, job) end
     return processing and markToRunAgain(processing, job)
   end
-  for _, row in ipairs(met) do ending.endPending(row, 'failed', { error = inserting.replaced }) end
+  for _, row in ipairs(met) do ending.replace(row) end
   if not newest then return nil end
   inserting.create(job)
   return { 'replaced', job.id, newest.id }
@@ -165,7 +164,7 @@ local function endMost(jobs)
   for _, job in ipairs(jobs) do
     if job.deduplication == 'replace' and not job.isRefused and tables.isCrowded(job.about.type, job.key, ENDED_MAX) and not isKnown(job) then
       local met = matchesOf(job, nil, ENDED_MAX + 1)
-      for i = 2, #met do ending.endPending(met[i], 'failed', { error = inserting.replaced }) end
+      for i = 2, #met do ending.replace(met[i]) end
       if #met > ENDED_MAX then return { 'again', close() } end
     end
   end

@@ -67,19 +67,33 @@ local function likeRow(row, id)
     deduplication = row.slotted and 'skip' or 'none',
   }
 end
--- A new job like the old one; the old record stays as it ended.
-local function retry(row, dryRun, newId)
+-- The next of the new ids. One that is known stands for a job that an earlier sending of this call has made.
+local given = 0
+local function freshId(newIds)
+  while given < #newIds do
+    given = given + 1
+    if not tables.isKnown(newIds[given]) then return newIds[given] end
+  end
+end
+-- A new job like the old one; the old record stays as it ended, and says that it was retried. Nil: it is passed over.
+local function retry(row, how, dryRun, newIds)
   local state = view.stateOf(row)
   if state == 'pending' or state == 'processing' then return 'not_finished' end
+  if how.failuresOnly and row.replaced then return nil end
+  if row.retriedAs and how.own[row.retriedAs] then return 'retried', row.retriedAs end
+  if row.retriedAs and not how.again then return 'already_retried', row.retriedAs end
   local owner = row.slotted and pending.slotOwner(row.about.type, rows.slot(row)) or nil
   if owner and not ending.isExpired(owner) then return 'skipped', owner.id end
   if fences.standing(row.subject) then return 'skipped' end
-  if dryRun or not newId then return 'retried' end
-  if tables.isKnown(newId) then return 'retried', newId end -- this call comes again, or late
+  if dryRun then return 'retried' end
+  local newId = freshId(newIds)
+  -- All of its ids are used: it comes late, and another call has retried the job since.
+  if not newId then return row.retriedAs and 'already_retried' or 'skipped', row.retriedAs end
   -- Both may be past their ttl without having been swept, and may be one and the same.
   if owner then ending.expire(owner) end
   if not row.state then ending.expire(row) end
   inserting.create(likeRow(row, newId), row.id)
+  finished.setRetried(row, newId)
   return 'retried', newId
 end
 local function reschedule(row, how, dryRun)
@@ -159,21 +173,21 @@ end
 local dryRun, how = arg() == '1', cjson.decode(arg())
 local newIds = listArg()
 local found, following = search(filterArg())
-local items, retried = {}, 0
+how.own = setOf(newIds)
+local items = {}
 for _, row in ipairs(found) do
   local outcome, newId
   if how.kind == 'cancel' then outcome = cancel(row, how, dryRun)
   elseif how.kind == 'condemn' then outcome = condemn(row, how, dryRun)
   elseif how.kind == 'remove' then outcome = remove(row, how, dryRun)
-  elseif how.kind == 'retry' then outcome, newId = retry(row, dryRun, newIds[retried + 1])
+  elseif how.kind == 'retry' then outcome, newId = retry(row, how, dryRun, newIds)
   elseif how.kind == 'hold' then outcome = hold(row, how, dryRun)
   elseif how.kind == 'unhold' then outcome = unhold(row, dryRun)
   elseif how.kind == 'defer' then outcome = defer(row, how, dryRun)
   elseif how.kind == 'dismiss' then outcome = dismiss(row, how, dryRun)
   elseif how.kind == 'confirm' then outcome = confirm(row, how, dryRun)
   else outcome = reschedule(row, how, dryRun) end
-  if outcome == 'retried' then retried = retried + 1 end
-  items[#items + 1] = { row.id, outcome, newId or false }
+  if outcome then items[#items + 1] = { row.id, outcome, newId or false } end
 end
 return { dryRun and '' or close(), following or false, items }
 `;

@@ -65,6 +65,7 @@ local kept = {
   'seq', 'shape', 'createdAt', 'input', 'ttlMs', 'subject', 'key', 'slotted', 'exclusiveKey', 'metadata', 'print', 'retryOf',
   'dueAt', 'expiresAt', 'startedAt', 'wary', 'left', 'cancelAt', 'cancelError', 'againAt', 'progress', 'memo', 'error',
   'state', 'completedAt', 'result', 'keepMs', 'keepCount', 'ownedBy', 'heldUntil', 'heldReason',
+  'retriedAs', 'replaced',
 }
 local keptNumbers = { 'priority', 'attempts', 'stalls', 'epoch' }
 function rows.encode(row)

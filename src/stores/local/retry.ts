@@ -1,0 +1,82 @@
+/** Retry by hand: a new job like the old one. The old record stays as it ended, and says that it was retried. */
+import type { Move, Moved, NewJob } from '../../core/store.js';
+import { expire, isExpired } from './end.js';
+import { create } from './insert.js';
+import type { Step } from './step.js';
+import { isFenced } from './subjects.js';
+import type { Row } from './tables.js';
+import { viewOf } from './view.js';
+
+type Retry = Move & { kind: 'retry' };
+type Answer = Omit<Moved['items'][number], 'id'>;
+
+export function retry(step: Step, rows: readonly Row[], move: Retry, dryRun: boolean): Moved['items'] {
+  const fresh = freshOf(step, move.newIds);
+  return rows.flatMap((row) => {
+    const answer = answerOf(step, row, move) ?? (dryRun ? ({ outcome: 'retried' } as const) : repeat(step, row, fresh));
+    return answer === 'passed' ? [] : [{ id: row.id, ...answer }];
+  });
+}
+
+/** An id that is known stands for a job that an earlier sending of this call has made. */
+function* freshOf({ tables }: Step, newIds: readonly string[]): Generator<string, undefined> {
+  for (const id of newIds) if (!tables.isKnown(id)) yield id;
+}
+
+/** Null: it is to be retried. */
+function answerOf(step: Step, row: Row, { newIds, again, failuresOnly }: Retry): Answer | 'passed' | null {
+  const { state } = viewOf(step, row);
+  if (state === 'pending' || state === 'processing') return { outcome: 'not_finished' };
+  if (failuresOnly && row.replaced) return 'passed';
+  if (row.retriedAs !== null) {
+    if (newIds.includes(row.retriedAs)) return { outcome: 'retried', newId: row.retriedAs };
+    if (!again) return { outcome: 'already_retried', newId: row.retriedAs };
+  }
+  const owner = slotOwner(step, row);
+  if (owner && !isExpired(step, owner)) return { outcome: 'skipped', newId: owner.id };
+  return isFenced(step, row) ? { outcome: 'skipped' } : null;
+}
+
+function repeat(step: Step, row: Row, fresh: Generator<string, undefined>): Answer {
+  const newId = fresh.next().value;
+  // All of its ids are used: it comes late, and another call has retried the job since.
+  if (newId === undefined)
+    return row.retriedAs === null ? { outcome: 'skipped' } : { outcome: 'already_retried', newId: row.retriedAs };
+  // Both may be past their ttl without having been swept, and may be one and the same.
+  for (const late of new Set([slotOwner(step, row), row])) if (late?.state === null) expire(step, late);
+  create(step, likeRow(row, newId), row.id);
+  row.retriedAs = newId;
+  step.tables.retried(row);
+  return { outcome: 'retried', newId };
+}
+
+function slotOwner({ tables }: Step, row: Row): Row | undefined {
+  return row.slot === null ? undefined : tables.slotOwner(row.type, row.slot);
+}
+
+function likeRow(row: Row, id: string): NewJob {
+  const { type, queue, priority, ttlMs, maxAttempts, subject, key, exclusiveKey, source, metadata, policy, input } =
+    row;
+  const deduplication = row.slot === null ? 'none' : 'skip';
+  return {
+    id,
+    idGiven: false,
+    print: null,
+    type,
+    queue,
+    priority,
+    when: { inMs: 0 },
+    ttlMs,
+    maxAttempts,
+    subject,
+    key,
+    exclusiveKey,
+    deduplication,
+    source,
+    metadata,
+    policy,
+    input,
+    ownedBy: null,
+    under: null,
+  };
+}
