@@ -6,7 +6,7 @@ import { createSystem } from './system.js';
 
 export type { Artifact, ArtifactBody, ArtifactOptions, Artifacts } from './core/artifact.js';
 export type { BlobInfo, BlobStore } from './core/blobs.js';
-export type { Codec } from './core/coded.js';
+export type { Codec, TextPlace } from './core/coded.js';
 export {
   type Context,
   type Definition,

@@ -151,15 +151,16 @@ function readLogger(logger: Partial<Logger> | false | null | undefined): Logger 
   );
 }
 
-/** Only its two functions are looked at: a codec may be an object with more to it. */
+/** Only what we call and ask is looked at: a codec may be an object with more to it. */
 function readCodec(codec: unknown): Codec | null {
   if (codec === undefined) return null;
   const isCodec = reading('codec', 'UNKNOWN_OPTION', () => {
-    const { encode, decode } = (codec ?? {}) as Partial<Codec>;
-    return typeof encode === 'function' && typeof decode === 'function';
+    const { encode, decode, required = false } = (codec ?? {}) as Partial<Codec>;
+    return typeof encode === 'function' && typeof decode === 'function' && typeof required === 'boolean';
   });
   if (isCodec) return codec as Codec;
-  throw new LastoutError('UNKNOWN_OPTION', `codec is ${show(codec)}; give { encode(text), decode(text) }.`);
+  const message = `codec is ${show(codec)}; give { encode(text, of), decode(text, of) }, and required as true or false.`;
+  throw new LastoutError('UNKNOWN_OPTION', message);
 }
 
 /** What is left out is as in `otherwise`. */

@@ -59,7 +59,7 @@ export async function open(where: string | StoreFactory, options: OpenOptions = 
     ...{ system, namespace, maxStoredJobs: cleanup.maxStoredJobs, limits },
     ...(identity !== undefined && { identity }),
   };
-  const opened = await system.hold(openStore(where, context, settings));
+  const opened = await system.hold(openStore(where, context, { waitForMs: settings.waitForMs, logger }));
   const timed = withDeadlines(opened, system);
   const store = codec ? codedStore(timed, codec, logger) : timed;
   const maker = jobMaker(book, system, logger);

@@ -451,7 +451,7 @@ it.each([
   ['half of it', { encode: (text: string) => text }],
 ])('open refuses %s as a codec', async (_what, codec) => {
   const refusal = await expectCode('UNKNOWN_OPTION', () => open('memory:', { codec: codec as unknown as Codec }));
-  expect(refusal.message).toContain('encode(text), decode(text)');
+  expect(refusal.message).toContain('encode(text, of), decode(text, of)');
 });
 
 it('what a settlement remembers and brings along goes through it, and comes back', async () => {

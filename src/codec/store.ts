@@ -11,8 +11,10 @@ import type {
   EventRecord,
   Inserted,
   InsertOptions,
+  JobFilter,
   LogLine,
   Move,
+  MoveRequest,
   NewJob,
   Note,
   ReadRequest,
@@ -23,19 +25,26 @@ import type {
 } from '../core/store.js';
 import type { SubjectFence } from '../core/subject.js';
 import { describeThrown } from '../core/thrown.js';
-import { type Texts, textsOf } from './texts.js';
+import { isOurLine, lineLost, resultLost } from './our-words.js';
+import { retryAnew } from './retry.js';
+import { type OwnPlace, type Texts, textsOf } from './texts.js';
 
 export function codedStore(store: Store, codec: Codec, logger: Logger): Store {
   const texts = textsOf(codec, logger);
-  const sealJob = (job: NewJob): NewJob => ({ ...job, input: texts.seal(job.input, 'the input') });
+  const sealJob = (job: NewJob): NewJob => ({
+    ...job,
+    input: texts.seal(job.input, { id: job.id, field: 'input' }),
+  });
   const openJobs = (jobs: readonly StoredJob[]): StoredJob[] => jobs.map((job) => openJob(texts, job));
   const openClaimed = (claimed: Claimed): Claimed => ({ ...claimed, jobs: openJobs(claimed.jobs) });
   /** An ending that is sent again must be the same text again: its claim is asked whether it was this one. */
-  const sealed = new WeakMap<Ending, Ending>();
-  function endingOf(ending: Ending): Ending {
-    const known = sealed.get(ending) ?? sealEnding(texts, ending);
-    sealed.set(ending, known);
-    return known;
+  const sealed = new WeakMap<Ending, { readonly id: string; readonly ending: Ending }>();
+  function endingOf({ id, ending }: Settlement): Ending {
+    const known = sealed.get(ending);
+    if (known?.id === id) return known.ending;
+    const made = sealEnding(texts, ending, id);
+    sealed.set(ending, { id, ending: made });
+    return made;
   }
 
   /** Null: it is left out, alone. An ending is always sealed; what goes with it may not be. */
@@ -43,8 +52,8 @@ export function codedStore(store: Store, codec: Codec, logger: Logger): Store {
     try {
       return {
         ...settlement,
-        ending: endingOf(settlement.ending),
-        ...(memo !== undefined && { memo: texts.seal(memo, 'the memo') }),
+        ending: endingOf(settlement),
+        ...(memo !== undefined && { memo: texts.seal(memo, { id: settlement.id, field: 'memo' }) }),
         ...(then !== undefined && { then: then.map(sealJob) }),
       };
     } catch (error) {
@@ -55,12 +64,12 @@ export function codedStore(store: Store, codec: Codec, logger: Logger): Store {
 
   async function read(request: ReadRequest): Promise<unknown> {
     const answer: unknown = await store.read(request as never);
-    if (request.log === 'job') return (answer as readonly LogLine[]).map((line) => openLine(texts, line));
+    if (request.log === 'job') return (answer as readonly LogLine[]).map((line) => openLine(texts, line, request.id));
     if (request.log === 'why') return openWhy(texts, answer as Why | null);
     if (request.log !== 'events') return answer;
     const page = answer as { readonly events: readonly EventRecord[] };
     const events = page.events.map((event) =>
-      event.error ? { ...event, error: texts.openError(event.error) } : event,
+      event.error ? { ...event, error: texts.openError(event.error, event.id ?? '') } : event,
     );
     return { ...page, events };
   }
@@ -86,7 +95,10 @@ export function codedStore(store: Store, codec: Codec, logger: Logger): Store {
         claimed: claimed && openClaimed(claimed),
       };
     },
-    move: async (request) => store.move({ ...request, move: sealMove(texts, request.move) }),
+    move: async (request) =>
+      request.move.kind === 'retry'
+        ? retryAnew(store, texts, request, request.move, logger)
+        : store.move({ ...request, move: sealMove(texts, request) }),
     pause: ((what: never, how: boolean | SubjectFence | null) =>
       store.pause(what, sealFence(texts, how) as never)) as Store['pause'],
     async find(request) {
@@ -129,21 +141,22 @@ function insertSealed(
 }
 
 /** The job ends whatever the codec does: then with an error that says so, in clear and without a word of its own. */
-function sealEnding(texts: Texts, ending: Ending): Ending {
-  if ('error' in ending) return { ...ending, ...texts.sealError(ending.error) };
+function sealEnding(texts: Texts, ending: Ending, id: string): Ending {
+  if ('error' in ending) return { ...ending, ...texts.sealError(ending.error, id) };
   if (ending.kind !== 'complete') return ending;
-  const result = texts.trySeal(ending.result, 'a result');
+  const result = texts.trySeal(ending.result, { id, field: 'result' });
   return result === null ? { kind: 'exhaust', error: resultLost } : { kind: 'complete', result };
 }
 
-const resultLost = JSON.stringify({
-  code: 'RESULT_INVALID',
-  message: 'The handler finished, but the codec could not encode its result',
-} satisfies JobError);
-
-function sealMove(texts: Texts, move: Move): Move {
-  if (move.kind === 'confirm') return { ...move, memo: move.memo === null ? null : texts.seal(move.memo, 'the memo') };
+function sealMove(texts: Texts, { move, filter }: MoveRequest): Move {
+  if (move.kind === 'confirm') return { ...move, memo: move.memo === null ? null : sealMemo(texts, move.memo, filter) };
   return 'reason' in move && move.reason !== undefined ? { ...move, reason: texts.sealReason(move.reason) } : move;
+}
+
+/** Of one job: a memo that others had as well could be bound to none of them. */
+function sealMemo(texts: Texts, memo: string, { ids }: JobFilter): string {
+  if (ids?.length !== 1) throw new Error('A job is confirmed by its id, one at a time');
+  return texts.seal(memo, { id: ids[0]!, field: 'memo' });
 }
 
 function sealFence(texts: Texts, how: boolean | SubjectFence | null): boolean | SubjectFence | null {
@@ -152,23 +165,22 @@ function sealFence(texts: Texts, how: boolean | SubjectFence | null): boolean | 
 
 /** Message and fields go together; a note never fails its job. */
 function sealNote(texts: Texts, { progress, lines, ...note }: Note): Note {
+  const { id } = note;
   return {
     ...note,
-    progress: progress === null ? null : texts.trySeal(progress, 'progress'),
+    progress: progress === null ? null : texts.trySeal(progress, { id, field: 'progress' }),
     lines: lines.map(({ message, fields }) => {
-      const both = texts.trySeal(JSON.stringify([message, fields]), 'a log line');
+      const both = texts.trySeal(JSON.stringify([message, fields]), { id, field: 'log' });
       return both === null ? lineLost : { message: '', fields: both };
     }),
   };
 }
 
-const lineLost = { message: 'The codec could not encode this line', fields: null };
-
-function openLine(texts: Texts, line: LogLine): LogLine {
-  if (line.fields === null) return line;
-  const text = texts.open(line.fields);
-  if (text === line.fields) return line;
-  if (whyUnreadable(text) !== null) return { ...line, fields: text };
+function openLine(texts: Texts, line: LogLine, id: string): LogLine {
+  if (isOurLine(line)) return line;
+  const text = texts.open(line.fields ?? line.message, { id, field: 'log' });
+  if (text === (line.fields ?? line.message)) return line;
+  if (whyUnreadable(text) !== null) return { ...line, message: '', fields: text };
   const [message, fields] = JSON.parse(text) as [string, string | null];
   return { ...line, message, fields };
 }
@@ -179,15 +191,18 @@ function openWhy(texts: Texts, why: Why | null): Why | null {
 }
 
 function openJob(texts: Texts, job: StoredJob): StoredJob {
-  const open = (text: string | null): string | null => (text === null ? null : texts.open(text));
+  const { id } = job;
+  const reason = (text: string | null): string | null => (text === null ? null : texts.openReason(text));
+  const open = (text: string | null, field: OwnPlace['field']): string | null =>
+    text === null ? null : texts.open(text, { id, field });
   return {
     ...job,
-    input: texts.open(job.input),
-    result: open(job.result),
-    error: job.error === null ? null : JSON.stringify(texts.openError(JSON.parse(job.error) as JobError)),
-    progress: open(job.progress),
-    memo: open(job.memo),
-    cancelReason: job.cancelReason === null ? null : texts.openReason(job.cancelReason),
-    heldReason: job.heldReason === null ? null : texts.openReason(job.heldReason),
+    input: texts.open(job.input, { id, field: 'input' }),
+    result: open(job.result, 'result'),
+    error: job.error === null ? null : JSON.stringify(texts.openError(JSON.parse(job.error) as JobError, id)),
+    progress: open(job.progress, 'progress'),
+    memo: open(job.memo, 'memo'),
+    cancelReason: reason(job.cancelReason),
+    heldReason: reason(job.heldReason),
   };
 }

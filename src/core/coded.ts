@@ -1,9 +1,19 @@
 /** Texts that went through a codec carry a mark, so that the plain ones beside them stay readable. */
 
-/** What `open` takes as `codec`. Both are synchronous, and `decode` gives back what `encode` was given. */
+/** Where a text stands: what a codec may bind it to. */
+export interface TextPlace {
+  /** Of its job. Empty where a text is said of many jobs at once, and in texts of 0.1.0. */
+  readonly id: string;
+  /** `input`, `result`, `error`, `progress`, `log`, `memo` or `reason`. Empty in texts of 0.1.0, which were bound to nothing. */
+  readonly field: string;
+}
+
+/** What `open` takes as `codec`. Both are synchronous, and `decode` gives back what `encode` was given for the same place. */
 export interface Codec {
-  encode(text: string): string;
-  decode(text: string): string;
+  encode(text: string, of: TextPlace): string;
+  decode(text: string, of: TextPlace): string;
+  /** Plain texts are not read. False. */
+  required?: boolean;
 }
 
 /** JSON never begins with it, and hardly any message does. */

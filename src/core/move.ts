@@ -15,9 +15,16 @@ export type Move =
    * Each retried job takes the next of the new ids that stands for no job, and is marked with it for as long as it is stored. One
    * that is marked answers `already_retried` with that id, unless `again`; marked with one of these new ids, it was this call that
    * did it, and answers `retried` once more, dry or not. One whose subject is fenced is skipped. With `failuresOnly`, jobs that a newer
-   * one has replaced are passed over: no item answers for them.
+   * one has replaced are passed over: no item answers for them. With `copies`, by the ids of all that the filter can find, a copy has
+   * the one of the new ids that is named there, and this text as its input.
    */
-  | { readonly kind: 'retry'; readonly newIds: readonly string[]; readonly again?: true; readonly failuresOnly?: true }
+  | {
+      readonly kind: 'retry';
+      readonly newIds: readonly string[];
+      readonly again?: true;
+      readonly failuresOnly?: true;
+      readonly copies?: { readonly [id: string]: { readonly newId: string; readonly input: string } };
+    }
   | { readonly kind: 'reschedule'; readonly when: When | null; readonly priority: number | null }
   /**
    * No removal until then, whatever the state; null: until it is released. A second hold replaces the first. What has been

@@ -2,7 +2,15 @@
  * All that a question finds. A store looks at a bounded number of rows and bytes in one go, so a page may be short, even
  * empty, and have a next one: what is missing is gone only after the last page.
  */
-import { type JobFilter, type Moved, type MoveRequest, noFilter, type Store, type StoredJob } from './store.js';
+import {
+  type JobFilter,
+  type Move,
+  type Moved,
+  type MoveRequest,
+  noFilter,
+  type Store,
+  type StoredJob,
+} from './store.js';
 
 /** Their inputs and results come with them. */
 const idsMax = 100;
@@ -32,9 +40,17 @@ export async function byIds(store: Store, ids: Iterable<string>): Promise<Stored
 export async function moveEvery(store: Store, request: Omit<MoveRequest, 'cursor'>): Promise<Moved['items']> {
   const all: Moved['items'][number][] = [];
   for (let cursor: string | null = null; ; ) {
-    const { items, next }: Moved = await store.move({ ...request, cursor });
+    const move = goingOn(request.move, all);
+    const { items, next }: Moved = await store.move({ ...request, move, cursor });
     all.push(...items);
     if (next === null) return all;
     cursor = next;
   }
+}
+
+/** The new ids of a retry are given out from the first on in each call: those that are in use stay out of the next one. */
+function goingOn(move: Move, done: Moved['items']): Move {
+  if (move.kind !== 'retry' || done.length === 0) return move;
+  const used = new Set(done.map(({ newId }) => newId));
+  return { ...move, newIds: move.newIds.filter((id) => !used.has(id)) };
 }

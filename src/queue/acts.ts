@@ -75,10 +75,7 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
     if (ids.length === jobs.length) return null;
     if (ids.length === 0) return { items: [], next };
     const request = { filter: { ...noFilter, ids }, move, dryRun, limit: itemsMax };
-    // The new ids of a retry are given out from the first on in each call, so that it is one.
-    const items =
-      move.kind === 'retry' ? (await store.move({ ...request, cursor: null })).items : await moveEvery(store, request);
-    return { items, next };
+    return { items: await moveEvery(store, request), next };
   }
 
   /**

@@ -234,7 +234,7 @@ function settlementOf(job: StoredJob, epoch: number, now: number, expect: Ticker
   const { definition, memo } = known;
   const { fire, seen, next } = planTicks(definition.rhythm, definition.missed, memo.seen, now);
   const settlement = { id: job.id, epoch, then: fire.map((tick) => tickJob(definition, tick)) };
-  if (next === null) return { ...settlement, ending: over };
+  if (next === null) return { ...settlement, ending: { ...over } }; // a codec remembers what it has made of an ending
   expect(definition.name, next);
   const memory: Memo = { seen, last: fire.at(-1) ?? memo.last };
   return { ...settlement, ending: { kind: 'snooze', when: { at: next } }, memo: memoOf(memory) };

@@ -213,7 +213,8 @@ export class Run {
 
   endingOfValue(value: unknown): Ending {
     this.#callOffTimer?.();
-    if (value === undefined) return completed;
+    // A new one each time: a codec remembers what it has made of an ending.
+    if (value === undefined) return { kind: 'complete', result: 'null' };
     if (isVerdict(value)) return endingOfVerdict(value);
     try {
       return { kind: 'complete', result: toStoredText(value, 'result') };
@@ -242,9 +243,6 @@ export class Run {
     return backoffMs(this.#policy.backoff ?? defaults.backoff, attempts, this.parts.system.random());
   }
 }
-
-/** Most handlers return nothing. */
-const completed: Ending = { kind: 'complete', result: 'null' };
 
 function misplaced({ outcome }: Verdict): string {
   return `The handler threw ${outcome}(…); return it instead`;

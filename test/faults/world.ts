@@ -95,7 +95,8 @@ export async function createWorld(place: Place, options: OpenOptions = {}): Prom
   const { clock, store, factoryFor } = place;
   const { cursor } = await store.read({ log: 'events', after: null, limit: 1 });
   const texts = options.codec && textsOf(options.codec, silent);
-  const plain = (text: string): string => texts?.open(text) ?? text;
+  const plain = (text: string, id: string, field: 'input' | 'result'): string =>
+    texts?.open(text, { id, field }) ?? text;
   const waiting = new Set<Waiting>();
   const underWay = new Map<symbol, { what: string; process: Process; since: number }>();
   const letGo = gate();
@@ -165,8 +166,8 @@ export async function createWorld(place: Place, options: OpenOptions = {}): Prom
       const { jobs } = await store.find({ filter, cursor: null, limit: 1_000 });
       return jobs.map((job) => ({
         ...job,
-        input: plain(job.input),
-        result: job.result === null ? null : plain(job.result),
+        input: plain(job.input, job.id, 'input'),
+        result: job.result === null ? null : plain(job.result, job.id, 'result'),
       }));
     },
     async events() {

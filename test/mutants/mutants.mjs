@@ -584,7 +584,7 @@ export const mutants = [
   {
     name: 'the memo of a schedule is stored in clear',
     file: 'src/codec/store.ts',
-    from: "{ memo: texts.seal(memo, 'the memo') }",
+    from: "{ memo: texts.seal(memo, { id: settlement.id, field: 'memo' }) }",
     to: '{ memo }',
     tests: ['test/codec.test.ts'],
   },
@@ -605,9 +605,37 @@ export const mutants = [
   {
     name: 'an ending that is sent again is coded anew and taken for another one',
     file: 'src/codec/store.ts',
-    from: 'const known = sealed.get(ending) ?? sealEnding(texts, ending);',
-    to: 'const known = sealEnding(texts, ending);',
+    from: 'if (known?.id === id) return known.ending;',
+    to: '',
     tests: ['test/codec.test.ts'],
+  },
+  {
+    name: 'an ending that two jobs share is coded for the first of them',
+    file: 'src/codec/store.ts',
+    from: 'if (known?.id === id) return known.ending;',
+    to: 'if (known) return known.ending;',
+    tests: ['test/codec-binding.test.ts'],
+  },
+  {
+    name: 'a retry is coded for the job that it repeats',
+    file: 'src/codec/retry.ts',
+    from: "texts.trySeal(plain, { id: newId, field: 'input' })",
+    to: "texts.trySeal(plain, { id, field: 'input' })",
+    tests: ['test/codec-binding.test.ts'],
+  },
+  {
+    name: 'a reason opens as an input',
+    file: 'src/codec/texts.ts',
+    from: "if (is !== null && is !== binding) return lostText('it was written for another place');",
+    to: "if (is === 'reason') of = reasons;",
+    tests: ['test/codec-binding.test.ts'],
+  },
+  {
+    name: 'a required codec reads plain texts',
+    file: 'src/codec/texts.ts',
+    from: "return required ? lostText('it did not go through the codec, which is required') : text;",
+    to: 'return text;',
+    tests: ['test/codec-binding.test.ts'],
   },
   // ---- leases ---------------------------------------------------------------------------------------------------------
   {

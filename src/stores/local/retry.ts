@@ -9,11 +9,18 @@ import { viewOf } from './view.js';
 
 type Retry = Move & { kind: 'retry' };
 type Answer = Omit<Moved['items'][number], 'id'>;
+type Copy = { readonly newId: string | undefined; readonly input: string };
 
 export function retry(step: Step, rows: readonly Row[], move: Retry, dryRun: boolean): Moved['items'] {
   const fresh = freshOf(step, move.newIds);
+  const copyOf = ({ id, input }: Row): Copy | undefined => {
+    if (!move.copies) return { newId: fresh.next().value, input };
+    const copy = move.copies[id];
+    return copy && !step.tables.isKnown(copy.newId) ? copy : undefined;
+  };
   return rows.flatMap((row) => {
-    const answer = answerOf(step, row, move) ?? (dryRun ? ({ outcome: 'retried' } as const) : repeat(step, row, fresh));
+    const answer =
+      answerOf(step, row, move) ?? (dryRun ? ({ outcome: 'retried' } as const) : repeat(step, row, copyOf(row)));
     return answer === 'passed' ? [] : [{ id: row.id, ...answer }];
   });
 }
@@ -37,14 +44,14 @@ function answerOf(step: Step, row: Row, { newIds, again, failuresOnly }: Retry):
   return isFenced(step, row) ? { outcome: 'skipped' } : null;
 }
 
-function repeat(step: Step, row: Row, fresh: Generator<string, undefined>): Answer {
-  const newId = fresh.next().value;
+function repeat(step: Step, row: Row, copy: Copy | undefined): Answer {
+  const newId = copy?.newId;
   // All of its ids are used: it comes late, and another call has retried the job since.
   if (newId === undefined)
     return row.retriedAs === null ? { outcome: 'skipped' } : { outcome: 'already_retried', newId: row.retriedAs };
   // Both may be past their ttl without having been swept, and may be one and the same.
   for (const late of new Set([slotOwner(step, row), row])) if (late?.state === null) expire(step, late);
-  create(step, likeRow(row, newId), row.id);
+  create(step, likeRow(row, newId, copy!.input), row.id);
   row.retriedAs = newId;
   step.tables.retried(row);
   return { outcome: 'retried', newId };
@@ -54,9 +61,8 @@ function slotOwner({ tables }: Step, row: Row): Row | undefined {
   return row.slot === null ? undefined : tables.slotOwner(row.type, row.slot);
 }
 
-function likeRow(row: Row, id: string): NewJob {
-  const { type, queue, priority, ttlMs, maxAttempts, subject, key, exclusiveKey, source, metadata, policy, input } =
-    row;
+function likeRow(row: Row, id: string, input: string): NewJob {
+  const { type, queue, priority, ttlMs, maxAttempts, subject, key, exclusiveKey, source, metadata, policy } = row;
   const deduplication = row.slot === null ? 'none' : 'skip';
   return {
     id,

@@ -264,7 +264,10 @@ function moveIn(move: Move): object {
     case 'remove':
       return move;
     case 'retry':
-      return { kind: move.kind, new_ids: move.newIds, again: move.again, failures_only: move.failuresOnly };
+      return {
+        ...{ kind: move.kind, new_ids: move.newIds, again: move.again, failures_only: move.failuresOnly },
+        ...(move.copies && { copies: copiesIn(move.copies) }),
+      };
     case 'reschedule':
       return { kind: move.kind, ...(move.when && whenIn(move.when)), priority: move.priority };
     case 'hold':
@@ -282,6 +285,10 @@ function moveIn(move: Move): object {
         ...(move.under && underIn(move.under)),
       };
   }
+}
+
+function copiesIn(copies: NonNullable<(Move & { kind: 'retry' })['copies']>): object {
+  return Object.fromEntries(Object.entries(copies).map(([id, { newId, input }]) => [id, [newId, input]]));
 }
 
 function whenIn(when: When): object {

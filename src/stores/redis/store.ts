@@ -119,7 +119,9 @@ export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
     },
     async move({ filter, move, dryRun, cursor, limit }) {
       const newIds = move.kind === 'retry' ? move.newIds : [];
-      const args = [+dryRun, moveText(move), ...list(newIds), ...filterArgs(filter, cursor, limit)];
+      const copies = (move.kind === 'retry' && move.copies) || null;
+      const copied = copies && Object.entries(copies).flatMap(([id, { newId, input }]) => [id, newId, input]);
+      const args = [+dryRun, moveText(move), ...list(newIds), ...list(copied), ...filterArgs(filter, cursor, limit)];
       const reply = await (dryRun ? look('dryMove', args) : change('move', args));
       const [line, next, items] = reply as [string, string | null, MoveItem[]];
       tell(line);

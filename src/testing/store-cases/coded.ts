@@ -75,4 +75,37 @@ export const codedCases = [
     const [line] = await bench.store.read({ log: 'job', id });
     assert.deepEqual([line?.message, line?.fields], ['', coded('line')]);
   }),
+  storeCase('move: a copy that is coded anew has the id and the input that it was given', async (bench) => {
+    const ids = [await bench.add({ input: coded('one') }), await bench.add({ input: coded('two') })];
+    const waiting = await bench.add();
+    for (const id of ids) await bench.cancel(id);
+    const copies = {
+      [ids[0]!]: { newId: 'new-1', input: coded('first') },
+      [ids[1]!]: { newId: 'new-2', input: coded('second') },
+      [waiting]: { newId: 'new-3', input: coded('third') },
+    };
+    const move = { kind: 'retry', newIds: ['new-1', 'new-2', 'new-3'], copies } as const;
+    const dry = await bench.move([...ids, waiting], move, true);
+    assert.deepEqual(dry.map(({ outcome }) => outcome).sort(), ['not_finished', 'retried', 'retried']);
+    const items = await bench.move([...ids, waiting], move);
+    const newIds = new Map(items.map(({ id, newId }) => [id, newId]));
+    assert.deepEqual(
+      [...ids, waiting].map((id) => newIds.get(id)),
+      ['new-1', 'new-2', undefined],
+    );
+    for (const [id, newId, input] of [
+      [ids[0]!, 'new-1', 'first'],
+      [ids[1]!, 'new-2', 'second'],
+    ] as const) {
+      const copy = await bench.job(newId);
+      assert.deepEqual([copy.retryOf, copy.input], [id, coded(input)]);
+    }
+    assert.equal((await bench.job(ids[0]!)).input, coded('one'));
+    // This call comes again: nothing is made, and the same is answered.
+    assert.deepEqual(
+      await bench.move(ids, move),
+      items.filter(({ id }) => id !== waiting),
+    );
+    assert.equal(await bench.exists('new-3'), false);
+  }),
 ];

@@ -12,7 +12,8 @@ export const move = (s: string): string => `
 -- kind: cancel, condemn, remove, retry, reschedule, hold, unhold, defer, confirm, dismiss.
 create type ${s}.move as (
   kind text, reason text, force boolean, new_ids text[], in_ms bigint, at bigint, priority int, until bigint, memo text,
-  under_epoch bigint, under_owner text, again boolean, failures_only boolean
+  -- copies: by the id of a job the id and the input of its copy.
+  under_epoch bigint, under_owner text, again boolean, failures_only boolean, copies jsonb
 );
 
 create function ${s}.move_v1(
@@ -63,12 +64,15 @@ begin
       when 'reschedule' then r.outcome := ${s}.reschedule(p_step, p_now, j.seq, m, p_dry);
       when 'retry' then
         -- A new id that is known stands for a job that an earlier sending of this call has made.
-        while v_new is null and not p_dry and v_used < cardinality(m.new_ids) loop
+        if m.copies is not null then
+          v_new := m.copies -> j.id ->> 0;
+          j.input := m.copies -> j.id ->> 1;
+          if ${s}.is_used(v_new) then v_new := null; end if;
+        end if;
+        while v_new is null and m.copies is null and not p_dry and v_used < cardinality(m.new_ids) loop
           v_used := v_used + 1;
           v_new := m.new_ids[v_used];
-          if exists (select 1 from ${s}.jobs b where b.id = v_new) or exists (select 1 from ${s}.tombs t where t.id = v_new) then
-            v_new := null;
-          end if;
+          if ${s}.is_used(v_new) then v_new := null; end if;
         end loop;
         select x.outcome, x.id into r.outcome, r.other from ${s}.retry(p_step, p_now, j, m, p_dry, v_new) x;
         if r.other = v_new then v_new := null; end if;

@@ -3,6 +3,10 @@ import { replacedText } from '../../../core/replaced.js';
 import { owner } from './own.js';
 
 export const retry = (s: string): string => `
+create function ${s}.is_used(p_id text) returns boolean language sql as $$
+  select exists (select 1 from ${s}.jobs b where b.id = p_id) or exists (select 1 from ${s}.tombs t where t.id = p_id)
+$$;
+
 -- Null: the job is gone, or passed over.
 create function ${s}.retry(p_step bigint, p_now bigint, j ${s}.jobs, m ${s}.move, p_dry boolean, p_new_id text)
 returns ${s}.inserted language plpgsql as $$

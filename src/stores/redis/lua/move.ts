@@ -60,9 +60,9 @@ local function remove(row, how, dryRun)
   if not dryRun then removeRow(row, 'removed', how.reason) end
   return 'removed'
 end
-local function likeRow(row, id)
+local function likeRow(row, id, input)
   return {
-    id = id, about = row.about, input = row.input, priority = row.priority, inMs = 0, ttlMs = row.ttlMs,
+    id = id, about = row.about, input = input or row.input, priority = row.priority, inMs = 0, ttlMs = row.ttlMs,
     subject = row.subject, key = row.key, exclusiveKey = row.exclusiveKey, metadata = row.metadata,
     deduplication = row.slotted and 'skip' or 'none',
   }
@@ -76,7 +76,7 @@ local function freshId(newIds)
   end
 end
 -- A new job like the old one; the old record stays as it ended, and says that it was retried. Nil: it is passed over.
-local function retry(row, how, dryRun, newIds)
+local function retry(row, how, dryRun, newIds, copies)
   local state = view.stateOf(row)
   if state == 'pending' or state == 'processing' then return 'not_finished' end
   if how.failuresOnly and row.replaced then return nil end
@@ -86,13 +86,15 @@ local function retry(row, how, dryRun, newIds)
   if owner and not ending.isExpired(owner) then return 'skipped', owner.id end
   if fences.standing(row.subject) then return 'skipped' end
   if dryRun then return 'retried' end
-  local newId = freshId(newIds)
+  local copy, newId = copies and copies[row.id], nil
+  if not copies then newId = freshId(newIds)
+  elseif copy and not tables.isKnown(copy.newId) then newId = copy.newId end
   -- All of its ids are used: it comes late, and another call has retried the job since.
   if not newId then return row.retriedAs and 'already_retried' or 'skipped', row.retriedAs end
   -- Both may be past their ttl without having been swept, and may be one and the same.
   if owner then ending.expire(owner) end
   if not row.state then ending.expire(row) end
-  inserting.create(likeRow(row, newId), row.id)
+  inserting.create(likeRow(row, newId, copy and copy.input), row.id)
   finished.setRetried(row, newId)
   return 'retried', newId
 end
@@ -172,6 +174,12 @@ end
 
 local dryRun, how = arg() == '1', cjson.decode(arg())
 local newIds = listArg()
+-- By the id of a job the id and the input of its copy; nil: the next of the new ids, and its own input.
+local copies, listed = nil, listArg()
+if listed then
+  copies = {}
+  for i = 1, #listed, 3 do copies[listed[i]] = { newId = listed[i + 1], input = listed[i + 2] } end
+end
 local found, following = search(filterArg())
 how.own = setOf(newIds)
 local items = {}
@@ -180,7 +188,7 @@ for _, row in ipairs(found) do
   if how.kind == 'cancel' then outcome = cancel(row, how, dryRun)
   elseif how.kind == 'condemn' then outcome = condemn(row, how, dryRun)
   elseif how.kind == 'remove' then outcome = remove(row, how, dryRun)
-  elseif how.kind == 'retry' then outcome, newId = retry(row, how, dryRun, newIds)
+  elseif how.kind == 'retry' then outcome, newId = retry(row, how, dryRun, newIds, copies)
   elseif how.kind == 'hold' then outcome = hold(row, how, dryRun)
   elseif how.kind == 'unhold' then outcome = unhold(row, dryRun)
   elseif how.kind == 'defer' then outcome = defer(row, how, dryRun)
