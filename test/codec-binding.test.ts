@@ -85,7 +85,8 @@ eachStore((on) => {
     expect(await queue.get(one!.newId!)).toMatchObject({ input: { name: 'bad one' }, retryOf: id, state: 'pending' });
     await queue.remove(one!.newId!);
     const { items } = await queue.retry({ type: 'talks', state: 'failed' }, { dryRun: true });
-    expect(items.every(({ outcome, newId }) => outcome === 'retried' && newId === undefined)).toBe(true);
+    const ofOthers = items.filter((item) => item.id !== id);
+    expect(ofOthers.every(({ outcome, newId }) => outcome === 'retried' && newId === undefined)).toBe(true);
     const retried = await queue.retry({ type: 'talks', state: 'failed' });
     expect(retried.items.map(({ outcome }) => outcome)).toContain('retried');
     for (const { id: old, newId } of retried.items.filter(({ outcome }) => outcome === 'retried'))

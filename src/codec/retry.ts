@@ -23,26 +23,32 @@ export async function retryAnew(
   logger: Logger,
 ): Promise<Moved> {
   const { jobs, next } = await pageOf(store, { filter, cursor, limit });
-  const finished = jobs.filter(({ state }) => state !== 'pending' && state !== 'processing');
+  if (jobs.length === 0) return { items: [], next };
+  const inputs = new Map(jobs.map(({ id, input }) => [id, input]));
+  const seen = await moveEvery(store, { filter: { ...filter, ids: [...inputs.keys()] }, move, dryRun: true, limit });
+  // What this call has made when it was sent before has its id.
+  const used = new Set(seen.map(({ newId }) => newId));
+  const newIds = move.newIds.filter((id) => !used.has(id)).values();
   const copies: { [id: string]: Copies[string] } = {};
-  for (const [index, { id, input }] of finished.entries()) {
-    const newId = move.newIds[index];
-    const text = newId === undefined ? null : anew(texts, { id, input }, newId, logger);
-    if (text !== null) copies[id] = { newId: newId!, input: text };
+  for (const { id } of seen.filter(isToMake)) {
+    const newId = newIds.next().value;
+    const input = newId === undefined ? null : anew(texts, { id, input: inputs.get(id)! }, newId, logger);
+    if (input !== null) copies[id] = { newId: newId!, input };
   }
   const ids = Object.keys(copies);
   const request = { filter: { ...filter, ids }, move: { ...move, copies }, dryRun, limit };
-  const moved = ids.length === 0 ? [] : await moveEvery(store, request);
-  const answers = new Map(moved.map((item) => [item.id, item]));
-  const isFinished = new Set(finished.map(({ id }) => id));
-  const items = jobs.flatMap(({ id }): Moved['items'] => {
-    if (!isFinished.has(id)) return [{ id, outcome: 'not_finished' }];
-    if (!(id in copies)) return [{ id, outcome: 'skipped' }];
-    const answer = answers.get(id);
+  const made = ids.length === 0 ? [] : await moveEvery(store, request);
+  const answers = new Map(made.map((item) => [item.id, item]));
+  const items = seen.flatMap((item): Moved['items'] => {
+    if (!isToMake(item)) return [item];
+    if (!(item.id in copies)) return [{ id: item.id, outcome: 'skipped' }];
+    const answer = answers.get(item.id);
     return answer ? [answer] : []; // gone since it was found
   });
   return { items, next };
 }
+
+const isToMake = ({ outcome, newId }: Moved['items'][number]): boolean => outcome === 'retried' && newId === undefined;
 
 /** Short where the inputs are long. */
 async function pageOf(store: Store, request: Parameters<Store['find']>[0]): ReturnType<Store['find']> {
