@@ -7,7 +7,7 @@ import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
 import type { Notifier } from './notifiers.js';
 import { type Finding, type Rule, type RuleName, rules, ruleNames, type Threshold } from './rules.js';
-import { idsMax, type Lookout } from './sight.js';
+import { idsMax, type Lookout, type Sight } from './sight.js';
 
 export interface Alert {
   /** The same for the same trouble, in every process: the rule, and the queue where it is of one. */
@@ -41,6 +41,16 @@ export interface Alerts {
 const clearedForMs = 15 * 60_000;
 /** Most alerts of one rule. */
 const alertsMax = 100;
+/**
+ * So long a look waits for the store before that is an outage: each store lets its calls wait in its own way. One that
+ * follows a look without an answer need not wait as long.
+ */
+const patienceMs = { first: 5_000, next: 1_000 } as const;
+
+interface Moment {
+  readonly at: Date;
+  readonly monotonicMs: number;
+}
 
 interface Known {
   alert: Alert;
@@ -59,11 +69,37 @@ interface Parts {
 export function alertsOn({ system, logger, lookout, notifiers }: Parts, settings: AlertSettings): Alerts {
   const known = new Map<string, Known>();
   let looking: Promise<void> | null = null;
+  /** When the first look began that got no answer, if none has got one since. */
+  let silentSince: Moment | null = null;
   let callOff: () => void = () => undefined;
   let stopped = false;
 
+  const blindAfterMs = settings.thresholds.storeUnreachable?.pendingMs ?? Number.POSITIVE_INFINITY;
+  /** How long the store still may be silent. */
+  const silentForMs = (since: Moment): number => since.monotonicMs + blindAfterMs - system.monotonic();
+
+  function unjudged(error: unknown): void {
+    logger.error('The alerts could not be judged; it is tried again', { error: describeThrown(error).message });
+  }
+
   async function evaluate(): Promise<void> {
+    const began: Moment = { at: new Date(system.now()), monotonicMs: system.monotonic() };
+    const waitMs = silentSince
+      ? Math.max(patienceMs.next, silentForMs(silentSince))
+      : Math.max(patienceMs.first, blindAfterMs);
+    // A look may take longer than the silence that is an alert.
+    const giveUp = (): void => {
+      silentSince ??= began;
+      judgeAll(lookout.blind('a look at it has got no answer yet.')).catch(unjudged);
+    };
+    const callOffWait = waitMs === Number.POSITIVE_INFINITY ? () => undefined : system.timer(waitMs, giveUp);
     const sight = await lookout.look();
+    callOffWait();
+    silentSince = sight.trouble === null ? null : (silentSince ?? began);
+    await judgeAll(sight);
+  }
+
+  async function judgeAll(sight: Sight): Promise<void> {
     for (const name of ruleNames) {
       const rule: Rule = rules[name];
       const threshold = settings.thresholds[name];
@@ -82,7 +118,7 @@ export function alertsOn({ system, logger, lookout, notifiers }: Parts, settings
     let one = known.get(id);
     if (isBad && (!one || one.alert.state === 'cleared')) {
       if (!one && [...known.values()].filter(({ alert }) => alert.rule === rule).length >= alertsMax) return;
-      one = enter(id, rule, finding, 'pending');
+      one = enter(id, rule, finding, 'pending', (rules[rule] as Rule).blind && silentSince);
     }
     if (!one || one.alert.state === 'cleared') return;
     if (one.alert.state === 'pending') {
@@ -92,11 +128,17 @@ export function alertsOn({ system, logger, lookout, notifiers }: Parts, settings
     else one.alert = { ...one.alert, message: finding.message };
   }
 
-  function enter(id: string, name: RuleName, { queue, evidence, message }: Finding, state: Alert['state']): Known {
+  function enter(
+    id: string,
+    name: RuleName,
+    { queue, evidence, message }: Finding,
+    state: Alert['state'],
+    from?: Moment | null,
+  ): Known {
     const shown = [...(queue === null ? [] : [queue]), ...evidence.slice(0, idsMax)];
-    const since = new Date(system.now());
+    const since = from?.at ?? new Date(system.now());
     const alert: Alert = { id, rule: name, severity: rules[name].severity, state, since, evidence: shown, message };
-    const one = { alert, sinceMs: system.monotonic() };
+    const one = { alert, sinceMs: from?.monotonicMs ?? system.monotonic() };
     known.set(id, one);
     return one;
   }
@@ -138,12 +180,13 @@ export function alertsOn({ system, logger, lookout, notifiers }: Parts, settings
     return looking;
   }
 
+  /** While the store is silent, not later than when that becomes an alert. */
   function lookLater(everyMs: number): void {
-    callOff = system.timer(everyMs, () => {
+    const leftMs = silentSince ? silentForMs(silentSince) : 0;
+    const inMs = leftMs > 0 ? Math.min(everyMs, Math.max(patienceMs.next, leftMs)) : everyMs;
+    callOff = system.timer(inMs, () => {
       void look()
-        .catch((error: unknown) =>
-          logger.error('The alerts could not be judged; it is tried again', { error: describeThrown(error).message }),
-        )
+        .catch(unjudged)
         .then(() => {
           if (!stopped) lookLater(everyMs);
         });

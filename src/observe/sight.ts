@@ -69,6 +69,8 @@ export interface SightParts {
 
 export interface Lookout {
   look(): Promise<Sight>;
+  /** What there is to see while the store does not answer. */
+  blind(trouble: string): Sight;
   readonly asks: Asks;
   /** The end of the event log when it was last read. */
   readonly cursor: string | null;
@@ -98,30 +100,31 @@ export function lookoutOn(parts: SightParts): Lookout {
   const openedAt = system.now();
   const endings = endingsOf(store, system);
 
+  const inProcess = () => ({
+    brokenPasses: facts.brokenPasses(),
+    failingSweeps: facts.failingSweeps(),
+    cleanupIntervalMs: cleanup.cleanupIntervalMs,
+  });
+
+  function blind(trouble: string): Sight {
+    const at = system.now();
+    return { ...inProcess(), ...nothingSeen, at, quietSince: at, endings: new Map(), trouble };
+  }
   async function look(): Promise<Sight> {
-    const { cleanupIntervalMs } = cleanup;
-    const [brokenPasses, failingSweeps] = [facts.brokenPasses(), facts.failingSweeps()];
-    const seen = { brokenPasses, failingSweeps, cleanupIntervalMs };
+    const seen = inProcess();
     try {
       const standing = await standingOf(parts);
       const counted = await endings.count();
       const quietSince = standing.passes[0]?.at.getTime() ?? openedAt;
       return { ...seen, ...standing, at: system.now(), trouble: null, quietSince, endings: counted };
     } catch (error) {
-      const at = system.now();
-      return {
-        ...seen,
-        ...nothingSeen,
-        at,
-        quietSince: at,
-        endings: new Map(),
-        trouble: describeThrown(error).message,
-      };
+      return blind(describeThrown(error).message);
     }
   }
 
   return {
     look,
+    blind,
     asks: asksOf(parts),
     get cursor() {
       return endings.cursor;
