@@ -88,11 +88,18 @@ function valueOf(result: StandardResult, name: string): unknown {
   if (!result.issues) return result.value;
   const issues = result.issues.slice(0, 10).map(({ message, path }) => {
     // A path may be a subclass of Array, whose own map would build another such path.
-    const keys = Array.from(path ?? [], (part) => String(typeof part === 'object' ? part.key : part));
-    return { path: keys.join('.'), message };
+    const keys = Array.from(path ?? [], (part) => keyOf(typeof part === 'object' ? part.key : part));
+    return { path: keys, message };
   });
-  const text = issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ');
+  const text = issues
+    .map(({ path, message }) => (path.length === 0 ? message : `${path.join('.')}: ${message}`))
+    .join('; ');
   throw new LastoutError('INVALID_INPUT', `The input of "${name}" was refused: ${text}`, { issues });
+}
+
+/** As the schema gives it, except that details are JSON. */
+function keyOf(key: PropertyKey): string | number {
+  return Number.isFinite(key) ? (key as number) : String(key);
 }
 
 function build(details: TypeDetails, input: unknown, given: OptionValues, system: System, logger: Logger): NewJob {
