@@ -88,7 +88,6 @@ describe.skipIf(!isEngineThere)('the reconciler on an engine', () => {
     const queue = await open('memory:', { namespace, clock, resources: [containers] });
     const lease = await queue.lease(containers, spec, { ttl: '1d' });
     const engine = dockerEngine({ host: engineHost() });
-    const Labels = { 'lastout.kind': 'container' };
     const nobodys = strangerOf(lease);
     const foreign = [
       nobodys.replace(namespace, newNamespace()),
@@ -96,7 +95,13 @@ describe.skipIf(!isEngineThere)('the reconciler on an engine', () => {
       `${namespace}.container.${'0'.repeat(20)}`, // of 0.1.0, and no lease of this store
     ];
     for (const name of [nobodys, ...foreign]) {
-      await engine.create({ ...spec, Labels }, { name });
+      const [of = '', , ...rest] = name.split('.');
+      const [lease = '', identity] = rest.reverse();
+      const Labels = { 'lastout.namespace': of, 'lastout.kind': 'container', 'lastout.lease': lease };
+      await engine.create(
+        { ...spec, Labels: { ...Labels, ...(identity && { 'lastout.identity': identity }) } },
+        { name },
+      );
       onTestFinished(async () => void (await engine.remove(name)));
     }
     const isGone = async (): Promise<boolean> => {

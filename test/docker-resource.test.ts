@@ -1,5 +1,7 @@
 // lastout/docker: what it asks of an engine, and what it makes of each answer. On a real engine, and on one that is made up
 // for answers that a healthy engine does not give.
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import type Docker from 'dockerode';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { stepsOf } from '../src/core/resource.js';
@@ -22,7 +24,7 @@ const patient: ContainerSpec = {
 };
 
 let unique = 0;
-const newName = (): string => `lastout.box.store.t${process.pid}x${++unique}`;
+const newName = (): string => `lastout.box.${'s'.repeat(20)}.t${process.pid}x${++unique}`;
 
 describe.skipIf(!isEngineThere)('lastout/docker on a Docker Engine', () => {
   let docker: Docker;
@@ -74,6 +76,44 @@ describe.skipIf(!isEngineThere)('lastout/docker on a Docker Engine', () => {
     // A name that somebody else has taken is not ours to use, nor to start.
     await expect(steps().create(patient, { ...at, epoch: 8 })).rejects.toMatchObject({ statusCode: 409 });
   });
+
+  it('destroy: leaves alone what somebody else has put under the name of a lease', async () => {
+    const at = { info: null, attempt: 1, signal };
+    const mine = await create();
+    const Labels = { ...(await docker.getContainer(mine).inspect()).Config.Labels };
+    for (const strange of [{}, { ...Labels, 'lastout.lease': 'x' }, { ...Labels, 'lastout.kind': 'x' }]) {
+      const name = newName();
+      await taken(name, strange);
+      await expect(steps().create(patient, { name, epoch: 7, jobId: 'job-1', signal })).rejects.toMatchObject({
+        statusCode: 409,
+      });
+      await steps().destroy({ ...at, name });
+      expect(await isThere(name)).toBe(true);
+    }
+    const identity = await taken(newName(), { ...Labels, 'lastout.identity': 'x' });
+    await steps().destroy({ ...at, name: identity });
+    expect(await isThere(identity)).toBe(true);
+  });
+
+  it('destroy: ends what 0.1.0 has made, whose labels have no identity', async () => {
+    const [id, name] = ['0'.repeat(20), `lastout.box.${'0'.repeat(20)}`];
+    await taken(name, { 'lastout.namespace': 'lastout', 'lastout.kind': 'box', 'lastout.lease': id });
+    await steps().destroy({ name, info: null, attempt: 1, signal });
+    expect(await isThere(name)).toBe(false);
+  });
+
+  it('create: without labels, a container that is there already is somebody else’s, and is neither started nor removed', async () => {
+    const name = await taken(newName(), {});
+    const bare = dockerEngine({ host: engineHost() });
+    await expect(bare.create({ ...patient, Cmd: ['/nowhere'] }, { name })).rejects.toMatchObject({ statusCode: 409 });
+    expect((await docker.getContainer(name).inspect()).State.Running).toBe(false);
+  });
+
+  async function taken(name: string, Labels: { [label: string]: string }): Promise<string> {
+    const made = await docker.createContainer({ Image: 'alpine', Cmd: ['true'], name, Labels });
+    onTestFinished(async () => void (await made.remove({ v: true, force: true }).catch(() => {})));
+    return name;
+  }
 
   it('create: what cannot be started is not left there', async () => {
     const name = newName();
@@ -205,6 +245,45 @@ describe('lastout/docker: what it is given', () => {
     [{ kind: 'a.b' }, 'INVALID_NAME'],
   ])('%j is refused with %s', (options, code) => {
     expect(() => dockerContainers(options as never)).toThrow(expect.objectContaining({ code }));
+  });
+
+  it('what is said of a container travels in the body of the request alone, and not in its address', async () => {
+    const seen: { url: string; body: string }[] = [];
+    const server = createServer((request, response) => {
+      let body = '';
+      request.on('data', (part) => (body += String(part)));
+      request.on('end', () => {
+        seen.push({ url: request.url!, body });
+        const isStart = request.url!.endsWith('/start');
+        response.writeHead(isStart ? 204 : 201, { 'content-type': 'application/json' });
+        response.end(isStart ? undefined : '{"Id":"abc"}');
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+    const host = `tcp://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const spec = { Image: 'alpine', Env: ['TOKEN=s3cret'], platform: 'linux/arm64', HostConfig: { Memory: 5 } };
+    const made = dockerEngine({ host }).create(spec, { name: 'box', signal });
+    expect(await made).toBe('abc');
+    const { platform: _, ...sent } = spec;
+    expect(seen[0]!.url).toBe('/containers/create?name=box&platform=linux%2Farm64');
+    expect(JSON.parse(seen[0]!.body)).toEqual(sent);
+    expect(seen.map(({ url }) => url).join()).not.toContain('s3cret');
+  });
+
+  it.each(['_query', '_body', 'authconfig', 'abortSignal'])('a spec with %s is refused', async (field) => {
+    let asked = 0;
+    const docker = answering(() => {
+      asked += 1;
+      return status(500)();
+    });
+    const spec = { Image: 'alpine', [field]: { name: 'another' } };
+    const at = { name: 'lastout.container.x', epoch: 0, jobId: null, signal };
+    await expect(stepsOf(dockerContainers({ docker })).create(spec, at)).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+      message: expect.stringContaining(`"${field}"`) as string,
+    });
+    expect(asked).toBe(0);
   });
 
   it('a spec without an image is refused', async () => {

@@ -1,13 +1,15 @@
 /** lastout/docker: containers of a Docker Engine as a resource. Each step may be repeated: what is done already is fine. */
 import { type Duration, show, toMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
+import { identityPattern } from '../core/identity.js';
 import { defineResource, type Resource } from '../core/resource.js';
 import { ownOptions } from '../core/own-options.js';
+import { reading } from '../core/reading.js';
 import { connect, type DockerClient } from './docker-client.js';
 
 export type { DockerClient, DockerContainer, ListedContainer } from './docker-client.js';
 
-/** The body of the Engine API's `POST /containers/create`: `Image`, `Cmd`, `Env`, `HostConfig`, … */
+/** The body of the Engine API's `POST /containers/create`: `Image`, `Cmd`, `Env`, `HostConfig`, …; `platform` besides. */
 export interface ContainerSpec {
   readonly Image: string;
   readonly Labels?: { readonly [label: string]: string };
@@ -32,7 +34,7 @@ export interface ContainerInfo {
 
 /** What can be done with containers, by name or id. */
 export interface Containers {
-  /** Made and started under this name. One that is there already under the same labels is taken for ours. */
+  /** Made and started under this name. One that is there already is taken for ours if it has the same labels, at least one. */
   create(spec: ContainerSpec, at: { name: string; signal?: AbortSignal }): Promise<string>;
   /** False: it was not running, or is gone. */
   stop(name: string, signal?: AbortSignal): Promise<boolean>;
@@ -49,28 +51,56 @@ const stopMaxMs = 20_000;
 const label = (name: string): string => `lastout.${name}`;
 
 export function dockerEngine(options: EngineOptions = {}): Containers {
+  const { create, stop, remove, list } = engineOf(options);
+  return { create, stop, remove, list };
+}
+
+/** Fields that dockerode takes for itself: they would replace what is sent, or go elsewhere than into the body. */
+const notOfTheBody = ['_query', '_body', 'authconfig', 'abortSignal'];
+
+interface Engine extends Containers {
+  /** The id of what bears this name and all of these labels; null: it is not there, or is somebody else's. */
+  idOf(name: string, labels: Labels, signal?: AbortSignal): Promise<string | null>;
+}
+
+type Labels = { readonly [label: string]: string };
+
+function engineOf(options: EngineOptions): Engine {
   const own = ownOptions(options, ['docker', 'host', 'stopTimeout'], 'The options of dockerEngine');
   const stopMs = toMs(own.stopTimeout ?? '10s', 'stopTimeout', 'INVALID_DURATION', { max: stopMaxMs });
   const client = connect(own.docker, own.host);
 
   async function create(spec: ContainerSpec, { name, signal }: { name: string; signal?: AbortSignal }) {
     const docker = await client();
-    const made = await docker.createContainer({ ...spec, name, ...aborted(signal) }).catch(async (error: unknown) => {
+    const { platform, ..._body } = bodyOf(spec, name);
+    // Said apart, because dockerode puts everything into the address as well, which others may log, and `Env` has secrets.
+    const _query = { name, ...(platform !== undefined && { platform }) };
+    const made = await docker.createContainer({ _query, _body, ...aborted(signal) }).catch(async (error: unknown) => {
       if (statusOf(error) !== 409) throw error;
       // The answer to an earlier request got lost, or the name is somebody else's.
-      const { Id, Config } = await docker.getContainer(name).inspect(aborted(signal));
-      const isOurs = Object.entries(spec.Labels ?? {}).every(([key, value]) => Config.Labels?.[key] === value);
-      if (!isOurs) throw error;
-      return docker.getContainer(Id);
+      const id = await idOf(name, _body.Labels ?? {}, signal);
+      if (id === null) throw error;
+      return docker.getContainer(id);
     });
     try {
       await unless([304], made.start(aborted(signal)));
     } catch (error) {
       // What the engine has refused to start is of no use. Without an answer it may have been started: that is not ours to judge.
-      if (statusOf(error) !== undefined) await remove(name, signal).catch(() => undefined);
+      if (statusOf(error) !== undefined) await remove(made.id, signal).catch(() => undefined);
       throw error;
     }
     return made.id;
+  }
+
+  async function idOf(name: string, labels: Labels, signal?: AbortSignal): Promise<string | null> {
+    const wanted = Object.entries(labels);
+    try {
+      const { Id, Config } = await (await client()).getContainer(name).inspect(aborted(signal));
+      return wanted.length > 0 && wanted.every(([key, value]) => Config.Labels?.[key] === value) ? Id : null;
+    } catch (error) {
+      if (statusOf(error) === 404) return null;
+      throw error;
+    }
   }
 
   async function stop(name: string, signal?: AbortSignal) {
@@ -100,7 +130,7 @@ export function dockerEngine(options: EngineOptions = {}): Containers {
       labels: Labels,
     }));
   }
-  return { create, stop, remove, list };
+  return { create, stop, remove, list, idOf };
 }
 
 /**
@@ -110,33 +140,45 @@ export function dockerEngine(options: EngineOptions = {}): Containers {
 export function dockerContainers(options: EngineOptions & { kind?: string } = {}): Resource<ContainerSpec> {
   const own = ownOptions(options, ['docker', 'host', 'stopTimeout', 'kind'], 'The options of dockerContainers');
   const { kind = 'container', ...rest } = own;
-  const engine = dockerEngine(rest);
+  const engine = engineOf(rest);
   return defineResource<ContainerSpec>(kind, {
     async create(spec, { name, epoch, jobId, signal }) {
       if (typeof spec?.Image !== 'string' || spec.Image === '')
         throw new LastoutError('INVALID_INPUT', `Image of container ${name} is ${show(spec?.Image)}; name an image.`);
-      const Labels = { ...spec.Labels, ...labelsOf(name, kind, epoch, jobId) };
+      const about = { [label('epoch')]: String(epoch), ...(jobId !== null && { [label('job')]: jobId }) };
+      const Labels = { ...spec.Labels, ...labelsOf(name, kind), ...about };
       return { containerId: await engine.create({ ...spec, Labels }, { name, signal }) };
     },
     async destroy({ name, signal }) {
-      await engine.stop(name, signal);
-      await engine.remove(name, signal);
+      // Somebody else may have a container by this name: then there is none of ours.
+      const id = await engine.idOf(name, labelsOf(name, kind), signal);
+      if (id === null) return;
+      await engine.stop(id, signal);
+      await engine.remove(id, signal);
     },
     list: (signal) => engine.list({ [label('kind')]: kind }, signal),
   });
 }
 
-/** A name is `namespace.kind.identity.lease`. */
-function labelsOf(name: string, kind: string, epoch: number, jobId: string | null): { [label: string]: string } {
-  const [lease = '', identity = '', , ...namespace] = name.split('.').reverse();
+/** What a lease is told by. A name is `namespace.kind.identity.lease`; 0.1.0 had no identity, neither there nor among the labels. */
+function labelsOf(name: string, kind: string): Labels {
+  const parts = name.split('.');
+  const lease = parts.pop() ?? '';
+  const hasIdentity = parts.at(-2) === kind && identityPattern.test(parts.at(-1) ?? '');
+  const identity = hasIdentity ? parts.pop() : undefined;
   return {
-    [label('namespace')]: namespace.reverse().join('.'),
+    [label('namespace')]: parts.slice(0, -1).join('.'),
     [label('kind')]: kind,
-    [label('identity')]: identity,
+    ...(identity !== undefined && { [label('identity')]: identity }),
     [label('lease')]: lease,
-    [label('epoch')]: String(epoch),
-    ...(jobId !== null && { [label('job')]: jobId }),
   };
+}
+
+function bodyOf(spec: ContainerSpec, name: string): ContainerSpec & { readonly platform?: unknown } {
+  const body = reading(`The spec of container ${name}`, 'INVALID_INPUT', () => ({ ...spec }));
+  const strange = notOfTheBody.find((field) => field in body);
+  if (strange === undefined) return body;
+  throw new LastoutError('INVALID_INPUT', `The spec of container ${name} has "${strange}", which is no field of it.`);
 }
 
 const aborted = (signal?: AbortSignal): { abortSignal?: AbortSignal } => (signal ? { abortSignal: signal } : {});
