@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type Lease, open, type Queue } from '../src/index.js';
 import { stepsOf } from '../src/core/resource.js';
+import { markedProcesses, signalMarked } from '../src/resources/marked-processes.js';
 import { processResource } from '../src/resources/process.js';
 import { found } from './leases-support.js';
 import { fakeClock } from '../src/testing/index.js';
@@ -79,6 +80,26 @@ describe.skipIf(!isLinux)('a process on lease', () => {
     expect(lines.filter(({ level }) => level === 'warn' || level === 'error')).toEqual([]);
     await closeUnder(clock, theirs);
     expect(isAlive(pidOf(lease))).toBe(true);
+  });
+
+  it('is signalled only if owner, start and mark are still those that were listed: its number may be another’s by now', async () => {
+    const queue = await opened();
+    const resource = processResource();
+    const lease = await queue.lease(resource, { command: 'sleep', args: ['600'] }, { ttl: '5m' });
+    cleared(resource, lease);
+    const listed = (await markedProcesses()).find(({ name }) => name === lease.name)!;
+    expect(listed).toMatchObject({ pid: pidOf(lease), owner: process.geteuid!() });
+    const others = [
+      { ...listed, startedAt: listed.startedAt - 1 },
+      { ...listed, name: `${listed.name}x` },
+      { ...listed, owner: listed.owner + 1 },
+      { ...listed, pid: process.pid },
+    ];
+    for (const other of others) expect(signalMarked(other, 'SIGKILL')).toBe(false);
+    expect(isAlive(listed.pid)).toBe(true);
+    expect(signalMarked(listed, 'SIGTERM')).toBe(true);
+    await vi.waitFor(() => expect(isAlive(listed.pid)).toBe(false), soon);
+    expect(signalMarked(listed, 'SIGKILL')).toBe(false);
   });
 
   it('gone already is a success, and another process is never touched', async () => {
