@@ -1,7 +1,7 @@
 /** Wires what ends things: artifacts, the freeing of jobs, the sweeper; and what tells about it. */
 import { artifactsOn, belongingsOn, finalizerOf, type Place } from './artifacts/index.js';
 import { fileBlobs } from './artifacts/files.js';
-import { folderOf } from './artifacts/folder.js';
+import { madeFolder } from './artifacts/folder.js';
 import { memoryBlobs } from './artifacts/memory.js';
 import { defaultLimits } from './artifacts/quota.js';
 import { tempFolders } from './artifacts/temp.js';
@@ -112,7 +112,7 @@ export async function openPlace(
   if (!settings) return null;
   const { maxBytes, maxBytesPerJob } = settings;
   const limits = settings.in === 'memory' ? defaultLimits.memory : defaultLimits.files;
-  const dir = settings.in !== 'memory' && 'dir' in settings.in ? folderOf(settings.in.dir, namespace) : null;
+  const dir = settings.in !== 'memory' && 'dir' in settings.in ? await madeFolder(settings.in.dir, namespace) : null;
   return {
     blobs: dir === null ? blobsOf(settings.in, where, system) : await fileBlobs(dir, system),
     temp: tempFolders(dir, system),

@@ -5,13 +5,14 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   truncateSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
@@ -19,6 +20,7 @@ import { createInterface } from 'node:readline';
 import { describe, expect, it } from 'vitest';
 import { fileBlobs } from '../src/artifacts/files.js';
 import { folderOf } from '../src/artifacts/folder.js';
+import { tempFolders } from '../src/artifacts/temp.js';
 import { defineJob, open, type Queue } from '../src/index.js';
 import { openPlace } from '../src/open-lifecycle.js';
 import { createSystem } from '../src/system.js';
@@ -159,6 +161,60 @@ describe('blobs in files', () => {
     await expect(textOf(blobs.read(id))).rejects.toThrow('ELOOP');
     await blobs.delete(id);
     expect(readFileSync(target, 'utf8')).toBe('precious');
+    expect(filesIn(dir)).toEqual([]);
+  });
+
+  /** What an attacker would have us write or delete: a folder elsewhere that looks like ours. */
+  function elsewhere() {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'k', 'j'), { recursive: true });
+    const file = join(folder, 'k', 'j', id);
+    writeFileSync(file, 'precious');
+    utimesSync(file, 1, 1);
+    return { folder, file };
+  }
+
+  it.each([
+    ['blobs', ['blobs'], []],
+    ['the first level', ['blobs', 'k'], ['k']],
+    ['the second level', ['blobs', 'k', 'j'], ['k', 'j']],
+  ] as const)('follows no link in the place of %s, also one that came later', async (_what, place, target) => {
+    for (const when of ['before', 'later'] as const) {
+      const dir = temporaryFolder();
+      const { folder, file } = elsewhere();
+      const other = '0123456789abcdefghjk'.replace('0', 'z');
+      const make = (): void => {
+        rmSync(join(dir, ...place), { recursive: true, force: true });
+        mkdirSync(join(dir, ...place, '..'), { recursive: true });
+        symlinkSync(join(folder, ...target), join(dir, ...place));
+      };
+      if (when === 'before' && place.length === 1) {
+        make();
+        await expectCode('STORE_DENIED', () => blobsIn(dir));
+        continue;
+      }
+      const blobs = await blobsIn(dir);
+      if (when === 'later') await blobs.put(id, chunks('mine'), anySize);
+      make();
+      await expectCode('STORE_DENIED', () => blobs.put(other, chunks('x'), anySize));
+      await expectCode('STORE_DENIED', () => textOf(blobs.read(id)));
+      await expectCode('STORE_DENIED', () => blobs.delete(id));
+      if (place.length === 1) await expectCode('STORE_DENIED', () => idsIn(blobs));
+      else expect(await idsIn(blobs)).toEqual([]);
+      expect(readFileSync(file, 'utf8')).toBe('precious');
+      expect(filesIn(folder)).toEqual([id]);
+    }
+  });
+
+  it('a FIFO in the place of a blob is refused and not waited for', async () => {
+    const dir = temporaryFolder();
+    const blobs = await blobsIn(dir);
+    mkdirSync(join(dir, 'blobs', 'k', 'j'), { recursive: true });
+    for (const name of [id, `${id}.part`]) execFileSync('mkfifo', [join(dir, 'blobs', 'k', 'j', name)]);
+    await expect(textOf(blobs.read(id))).rejects.toThrow('it is not a file');
+    await expect(blobs.put(id, chunks('x'), anySize)).rejects.toThrow('EEXIST');
+    expect(await blobs.used()).toBe(0);
+    await blobs.delete(id);
     expect(filesIn(dir)).toEqual([]);
   });
 
@@ -431,6 +487,41 @@ describe('temporary folders', () => {
     });
     await queue.close();
     expect(readdirSync(tmp)).toEqual([]);
+  });
+
+  it('in a folder that was named, no link is followed: none is made, listed or removed behind one', async () => {
+    const dir = temporaryFolder();
+    const outside = temporaryFolder();
+    mkdirSync(join(outside, id));
+    const temp = tempFolders(dir, createSystem());
+    await temp.make(`z${id.slice(1)}`);
+    rmSync(join(dir, 'temp'), { recursive: true });
+    symlinkSync(outside, join(dir, 'temp'));
+    await expectCode('STORE_DENIED', () => temp.make(id));
+    await expectCode('STORE_DENIED', () => temp.delete(id, null));
+    await expectCode('STORE_DENIED', () => idsIn(temp));
+    expect(readdirSync(outside)).toEqual([id]);
+    rmSync(join(dir, 'temp'));
+    mkdirSync(join(dir, 'temp'));
+    symlinkSync(outside, join(dir, 'temp', id));
+    await expectCode('STORE_DENIED', () => temp.make(id));
+    await temp.delete(id, null);
+    expect(readdirSync(join(dir, 'temp'))).toEqual([]);
+    expect(readdirSync(outside)).toEqual([id]);
+  });
+
+  it('the folder that was named may be a link, the one of the namespace in it may not', async () => {
+    const dir = temporaryFolder();
+    symlinkSync(temporaryFolder(), join(dir, 'named'));
+    const artifacts = { dir: join(dir, 'named') };
+    const queue = closedAfterwards(await open('memory:', { artifacts }));
+    await completes(queue, async ({ artifact, tempDir }) => {
+      expect(existsSync(await tempDir())).toBe(true);
+      await artifact.put('a', 'kept');
+    });
+    await queue.close();
+    symlinkSync(temporaryFolder(), folderOf(artifacts.dir, 'other'));
+    await expectCode('STORE_DENIED', () => open('memory:', { artifacts, namespace: 'other' }));
   });
 
   it('a record that names some other place removes nothing', async () => {

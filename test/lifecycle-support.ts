@@ -1,6 +1,6 @@
 // What the tests of the lifecycle share: a clock set by hand, jobs that put artifacts, and blobs in view.
 import { memoryBlobs } from '../src/artifacts/memory.js';
-import type { BlobStore } from '../src/core/blobs.js';
+import type { BlobStore, TempFolders } from '../src/core/blobs.js';
 import { noFilter, type Store, type StoreContext, type StoredJob, type StoreFactory } from '../src/core/store.js';
 import { type Context, defineJob, open, type OpenOptions, type Queue } from '../src/index.js';
 import { createSystem } from '../src/system.js';
@@ -69,7 +69,7 @@ export async function readText(queue: Queue, id: string): Promise<string> {
   return textOf(await queue.artifacts.read(id));
 }
 
-export async function idsIn(blobs: BlobStore): Promise<string[]> {
+export async function idsIn(blobs: Pick<BlobStore | TempFolders, 'list'>): Promise<string[]> {
   const ids: string[] = [];
   for await (const { id } of blobs.list(Number.NEGATIVE_INFINITY)) ids.push(id);
   return ids.sort();

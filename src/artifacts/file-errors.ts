@@ -25,7 +25,7 @@ export async function told<T>(what: string, work: () => Promise<T>): Promise<T> 
   }
 }
 
-function errnoOf(error: unknown): string | undefined {
+export function errnoOf(error: unknown): string | undefined {
   const code: unknown = error instanceof Error && 'code' in error ? error.code : undefined;
   return typeof code === 'string' ? code : undefined;
 }

@@ -4,13 +4,14 @@
  */
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
-import { type FileHandle, lstat, mkdir, open, readdir, realpath, rename, unlink } from 'node:fs/promises';
+import { type FileHandle, lstat, open, readdir, rename, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { BlobInfo, BlobStore } from '../core/blobs.js';
 import { LastoutError } from '../core/errors.js';
 import type { System } from '../core/system.js';
 import { chunksUntil, quotaError } from './chunks.js';
 import { isMissing, told } from './file-errors.js';
+import { isUnlinked, makeBelow } from './folder.js';
 
 const fileName = /^([0-9a-z]{20})(\.part)?$/;
 const levelName = /^[0-9a-z]$/;
@@ -18,13 +19,13 @@ const chunkBytes = 64 * 1024;
 /** Other processes write here too: what they did is seen after so long. */
 const countedForMs = 60_000;
 
-const { O_CREAT, O_EXCL, O_WRONLY, O_RDONLY, O_NOFOLLOW } = constants;
+const { O_CREAT, O_EXCL, O_WRONLY, O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants;
 
-/** Makes the folder if there is none, so that a wrong path shows when the queue is opened. */
-export async function fileBlobs(dir: string, system: System): Promise<BlobStore> {
-  const blobs = join(dir, 'blobs');
-  await told(`The folder ${dir}`, () => mkdir(blobs, { recursive: true, mode: 0o700 }));
-  return blobsIn(await realpath(blobs), system);
+/** `folder`: by its real path (`madeFolder`). */
+export async function fileBlobs(folder: string, system: System): Promise<BlobStore> {
+  const root = join(folder, 'blobs');
+  await told(`The folder ${folder}`, () => makeBelow(folder, root));
+  return blobsIn(root, system);
 }
 
 function blobsIn(root: string, system: System): BlobStore {
@@ -61,15 +62,15 @@ function blobsIn(root: string, system: System): BlobStore {
   }
 
   async function makeFolder(folder: string): Promise<void> {
-    const made = await io(mkdir(folder, { recursive: true, mode: 0o700 }));
     // A folder is only there for good when the one above it knows of it.
-    if (made !== undefined) for (let at = folder; at !== root; at = dirname(at)) await io(sync(dirname(at)));
+    await io(makeBelow(dirname(root), folder, (level) => sync(dirname(level))));
   }
 
   async function* files(): AsyncIterable<{ id: string; path: string }> {
-    for (const one of await io(readdir(root)))
-      for (const two of levelName.test(one) ? await io(namesIn(join(root, one))) : [])
-        for (const name of levelName.test(two) ? await io(namesIn(join(root, one, two))) : []) {
+    if (!(await io(isUnlinked(root)))) return;
+    for (const one of await io(levelsIn(root)))
+      for (const two of await io(levelsIn(join(root, one))))
+        for (const name of await io(namesIn(join(root, one, two)))) {
           const id = fileName.exec(name)?.[1];
           if (id !== undefined) yield { id, path: join(root, one, two, name) };
         }
@@ -91,6 +92,7 @@ function blobsIn(root: string, system: System): BlobStore {
   }
 
   async function remove(path: string): Promise<void> {
+    if (!(await io(isUnlinked(dirname(path))))) return;
     const info = await io(lstat(path)).catch(ifMissing);
     if (!info) return;
     await io(unlink(path)).catch(ifMissing);
@@ -118,7 +120,10 @@ function blobsIn(root: string, system: System): BlobStore {
         }
       }),
     async *read(id) {
-      const file = await io(open(pathOf(id), O_RDONLY | O_NOFOLLOW));
+      const path = pathOf(id);
+      await io(isUnlinked(dirname(path)));
+      // Whoever opens a FIFO for reading would wait for a writer.
+      const file = await io(open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
       try {
         if (!(await io(file.stat())).isFile()) throw new Error('it is not a file');
         for (;;) {
@@ -151,7 +156,7 @@ function blobsIn(root: string, system: System): BlobStore {
 }
 
 async function sync(folder: string): Promise<void> {
-  const handle = await open(folder, O_RDONLY);
+  const handle = await open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   try {
     await handle.sync();
   } finally {
@@ -159,11 +164,19 @@ async function sync(folder: string): Promise<void> {
   }
 }
 
-async function namesIn(folder: string): Promise<string[]> {
-  return readdir(folder).catch((error: unknown) => {
-    if (isMissing(error)) return [];
-    throw error;
-  });
+/** The folders of a level: links are none. */
+async function levelsIn(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch(noneIfMissing);
+  return entries.filter((entry) => entry.isDirectory() && levelName.test(entry.name)).map(({ name }) => name);
+}
+
+function namesIn(folder: string): Promise<string[]> {
+  return readdir(folder).catch(noneIfMissing);
+}
+
+function noneIfMissing(error: unknown): [] {
+  if (isMissing(error)) return [];
+  throw error;
 }
 
 function ifMissing(error: unknown): undefined {

@@ -1,24 +1,25 @@
 /** Folders for the scratch files of running jobs. */
 import { lstat, mkdir, readdir, rm, rmdir } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import type { TempFolders } from '../core/blobs.js';
 import { LastoutError } from '../core/errors.js';
 import type { System } from '../core/system.js';
 import { isMissing, told } from './file-errors.js';
+import { isUnlinked, makeBelow } from './folder.js';
 
 const folderName = /^[0-9a-z]{20}$/;
 const withinName = /^lastout-[0-9a-z]{16,20}$/;
 
 /**
- * `dir`: shared by all processes that have it, and so are the folders in it. Null: in a folder of this process alone, of
+ * `dir`, by its real path (`madeFolder`): shared by all processes that have it, and so are the folders in it. Null: in a folder of this process alone, of
  * the system's folder for temporary files; what a dead process left there, others of this machine find by its name.
  */
 export function tempFolders(dir: string | null, system: System): TempFolders {
   const io = <T>(work: Promise<T>): Promise<T> => system.awaiting(work);
   const base = tmpdir();
   const within = dir === null ? `lastout-${system.id()}` : null;
-  const root = within === null ? join(resolve(dir!), 'temp') : join(base, within);
+  const root = within === null ? join(dir!, 'temp') : join(base, within);
   const remove = (path: string): Promise<void> => io(rm(path, { recursive: true, force: true, maxRetries: 2 }));
   let own: Promise<unknown> | null = null;
   /** Not where somebody else has already made a folder of that name. */
@@ -27,6 +28,9 @@ export function tempFolders(dir: string | null, system: System): TempFolders {
       own = null; // the next one tries again
       throw error;
     }));
+
+  /** Not where somebody has put a link in its place. */
+  const isOurs = async (): Promise<boolean> => within !== null || io(isUnlinked(root));
 
   async function removeOfOthers(id: string, place: string): Promise<void> {
     const path = join(base, place);
@@ -41,14 +45,20 @@ export function tempFolders(dir: string | null, system: System): TempFolders {
     host: `${hostname()} ${base}`,
     make: (id) =>
       told('The temporary folder', async () => {
-        if (within !== null) await makeOwn();
         const path = join(root, checked(id));
-        await io(mkdir(path, { recursive: true, mode: 0o700 }));
+        if (within === null) await io(makeBelow(dir!, path));
+        else {
+          await makeOwn();
+          await io(mkdir(path, { recursive: true, mode: 0o700 }));
+        }
         return path;
       }),
-    delete: (id, place) =>
-      place === null || place === within ? remove(join(root, checked(id))) : removeOfOthers(checked(id), place),
+    async delete(id, place) {
+      if (place !== null && place !== within) return removeOfOthers(checked(id), place);
+      if (await isOurs()) await remove(join(root, checked(id)));
+    },
     async *list(olderThanMs) {
+      if (!(await isOurs())) return;
       const before = system.now() - olderThanMs;
       for (const id of await io(namesIn(root))) {
         if (!folderName.test(id)) continue;

@@ -1,6 +1,6 @@
 // A maintainer that kills itself at the n-th call of its pass: node maintainer.js STORE FOLDER N before|after|never MINUTE
 import { fileBlobs } from '../../src/artifacts/files.js';
-import { folderOf } from '../../src/artifacts/folder.js';
+import { madeFolder } from '../../src/artifacts/folder.js';
 import type { Store, StoreContext } from '../../src/core/store.js';
 import { open } from '../../src/index.js';
 import { openStore } from '../../src/open-store.js';
@@ -30,7 +30,7 @@ function withCount(store: Store): Store {
 }
 
 const engine = where.startsWith('sqlite') ? 'sqlite' : where.startsWith('redis') ? 'redis' : 'postgres';
-const blobs = await fileBlobs(folderOf(dir, 'lastout'), system);
+const blobs = await fileBlobs(await madeFolder(dir, 'lastout'), system);
 const patience = { waitForMs: 0, logger: console };
 const factory = {
   engine,

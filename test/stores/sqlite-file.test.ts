@@ -1,6 +1,7 @@
 // What is special to a store in a file: how it comes to be, who may open it, and what the refusals say.
 import { noFilter } from '../../src/core/store.js';
-import { renameSync, statSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { loadDriver } from '../../src/stores/sqlite/driver.js';
@@ -37,6 +38,25 @@ describe('a new file', () => {
     await store.insert([newJob()], { atomic: true });
     for (const suffix of ['', '-wal', '-shm']) expect(statSync(file + suffix).mode & 0o777, suffix).toBe(0o600);
     await store.close();
+  });
+  test('is not made behind a link, where everybody could read it', async () => {
+    const folder = temporaryFolder();
+    const target = join(temporaryFolder(), 'target.db');
+    symlinkSync(target, join(folder, 'jobs.db'));
+    symlinkSync(join(folder, 'jobs.db'), join(folder, 'twice.db'));
+    for (const name of ['jobs.db', 'twice.db']) {
+      const refusal = await expectCode('STORE_DENIED', () => openStore(join(folder, name)));
+      expect(refusal.message).toContain('a link to a file that does not exist');
+    }
+    expect(existsSync(target)).toBe(false);
+    await (await openStore(target)).close();
+    await (await openStore(join(folder, 'twice.db'))).close();
+    expect(statSync(target).mode & 0o777).toBe(0o600);
+  });
+  test('is no FIFO and no device', async () => {
+    const fifo = join(temporaryFolder(), 'jobs.db');
+    execFileSync('mkfifo', [fifo]);
+    for (const path of [fifo, '/dev/null']) await expectCode('STORE_DENIED', () => openStore(path));
   });
   test('is made once by four processes that open it together', async () => {
     const file = newFile();

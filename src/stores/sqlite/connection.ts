@@ -119,6 +119,7 @@ async function createPrivately(path: string): Promise<void> {
   const folder = dirname(path);
   const found = await stat(path).catch(() => null);
   if (found?.isDirectory()) throw denied(path, 'it is a folder; name a file in it');
+  if (found && !found.isFile()) throw denied(path, 'it is no file but a device, a socket or a FIFO');
   if (!found && !(await reaches(folder, constants.F_OK)))
     throw denied(path, `the folder ${folder} does not exist`, undefined, { missingFolder: folder });
   await refuseNetwork(folder);
@@ -126,7 +127,11 @@ async function createPrivately(path: string): Promise<void> {
   try {
     closeSync(openSync(path, 'wx', 0o600));
   } catch (error) {
-    if ((error as { code?: unknown }).code === 'EEXIST') return; // another process was faster
+    // Another process was faster; or SQLite would follow a link, and make a file that everybody may read.
+    if ((error as { code?: unknown }).code === 'EEXIST') {
+      if (await reaches(path, constants.F_OK)) return;
+      throw denied(path, 'it is a link to a file that does not exist; make the file, or name its place');
+    }
     throw denied(path, `this user may not create files in ${folder}`, error);
   }
 }
