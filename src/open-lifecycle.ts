@@ -103,17 +103,19 @@ function withLeases(things: Finalizer, leases: LeaseEnds): Finalizer {
 /** Queues that share a store in memory share its artifacts too. */
 const sharedBlobs = new WeakMap<object, BlobStore>();
 
+/** With the folder that must be taken for the store (`takeFolder`) before anything is put there. */
 export async function openPlace(
   settings: ArtifactSettings | null,
   where: unknown,
   system: System,
   namespace: string,
-): Promise<Place | null> {
+): Promise<(Place & { readonly folder: string | null }) | null> {
   if (!settings) return null;
   const { maxBytes, maxBytesPerJob } = settings;
   const limits = settings.in === 'memory' ? defaultLimits.memory : defaultLimits.files;
   const dir = settings.in !== 'memory' && 'dir' in settings.in ? await madeFolder(settings.in.dir, namespace) : null;
   return {
+    folder: dir,
     blobs: dir === null ? blobsOf(settings.in, where, system) : await fileBlobs(dir, system),
     temp: tempFolders(dir, system),
     maxBytes: maxBytes ?? limits.maxBytes,

@@ -1,4 +1,5 @@
 /** Opens a queue: finds the store, wires queue, worker and lifecycle, and closes them in order. */
+import { takeFolder } from './artifacts/owner.js';
 import { codedStore } from './codec/store.js';
 import { withDeadlines } from './core/deadlines.js';
 import { detailsOf } from './core/definition.js';
@@ -61,6 +62,7 @@ export async function open(where: string | StoreFactory, options: OpenOptions = 
   };
   const opened = await system.hold(openStore(where, context, { waitForMs: settings.waitForMs, logger }));
   const timed = withDeadlines(opened, system);
+  if (place?.folder) await system.hold(takeForStore(place.folder, timed, system));
   const store = codec ? codedStore(timed, codec, logger) : timed;
   const maker = jobMaker(book, system, logger);
   const schedules = schedulesOn({ store, system, logger, maker });
@@ -70,6 +72,16 @@ export async function open(where: string | StoreFactory, options: OpenOptions = 
   const lifecycle = lifecycleOn({ ...parts, place, leases }, () => schedules.tend());
   lifecycle.sweeper.startPeriodicCleanup();
   return createQueue({ ...parts, book, maker, schedules, lifecycle, leases, tracing, observe, lines });
+}
+
+/** Or the store is closed again. */
+async function takeForStore(folder: string, store: Store, system: System): Promise<void> {
+  try {
+    await takeFolder(folder, { engine: store.engine, identity: await store.read({ log: 'identity' }) }, system);
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
 }
 
 interface Parts {
