@@ -18,7 +18,7 @@ import type { OpenOptions } from './surface.js';
 
 const names = [
   'cleanup', 'queues', 'types', 'artifacts', 'resources', 'codec', 'metrics', 'tracing', 'alerts', 'namespace', 'identity', 'logger', 'clock',
-  'waitFor',
+  'waitFor', 'replicas',
 ]; // biome-ignore format: one list
 
 /** Types and resources of one process. */
@@ -38,6 +38,7 @@ export interface OpenSettings {
   readonly limits: ReadonlyMap<string, QueueLimits>;
   readonly observe: ObserveSettings;
   readonly waitForMs: number;
+  readonly replicas: number | undefined;
 }
 
 export function readOpenOptions(given: OpenOptions, inMemory: boolean): OpenSettings {
@@ -60,6 +61,7 @@ export function readOpenOptions(given: OpenOptions, inMemory: boolean): OpenSett
     limits: readLimits(options.queues),
     observe: readObserveOptions(options),
     waitForMs: options.waitFor === undefined ? 0 : toMs(options.waitFor, 'waitFor'),
+    replicas: readReplicas(options.replicas),
   };
 }
 
@@ -115,6 +117,18 @@ function readResources(resources: OpenOptions['resources']): readonly Resource<u
     );
   for (const resource of listed) stepsOf(resource);
   return listed;
+}
+
+const replicasMax = 100;
+
+function readReplicas(replicas: unknown): number | undefined {
+  if (replicas === undefined) return undefined;
+  if (Number.isInteger(replicas) && (replicas as number) >= 1 && (replicas as number) <= replicasMax)
+    return replicas as number;
+  throw new LastoutError(
+    'INVALID_LIMIT',
+    `replicas is ${show(replicas)}; give a whole number from 1 to ${replicasMax}.`,
+  );
 }
 
 function readClock(clock: OpenOptions['clock']): OpenOptions['clock'] {

@@ -26,10 +26,20 @@ export async function openStore(
   context: StoreContext,
   patience: Patience,
 ): Promise<Store> {
-  if (typeof where === 'string') return openSoon(await factoryOf(where), context, patience);
-  if (where !== null && typeof where === 'object' && typeof (where as Partial<OpenableStore>).open === 'function')
-    return openSoon(where as OpenableStore, context, patience);
-  throw new LastoutError('INVALID_URL', `open got ${show(where)}; give a URL or a store. ${allowed}`);
+  const factory = typeof where === 'string' ? await factoryOf(where) : openable(where);
+  if (context.replicas !== undefined && factory.engine !== 'redis')
+    throw new LastoutError(
+      'UNKNOWN_OPTION',
+      `replicas is for Redis, and this store is ${show(factory.engine)}: leave it out. ` +
+        'PostgreSQL waits for standbys as its own synchronous_standby_names says.',
+    );
+  return openSoon(factory, context, patience);
+}
+
+function openable(store: StoreFactory): OpenableStore {
+  if (store !== null && typeof store === 'object' && typeof (store as Partial<OpenableStore>).open === 'function')
+    return store as OpenableStore;
+  throw new LastoutError('INVALID_URL', `open got ${show(store)}; give a URL or a store. ${allowed}`);
 }
 
 const backoffMs = { first: 100, most: 1_000 } as const;

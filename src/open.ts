@@ -55,10 +55,11 @@ export async function open(where: string | StoreFactory, options: OpenOptions = 
   const lines = settings.logger ? null : lineLogger(system, stderr);
   const logger = settings.logger ?? lines!;
   const place = await openPlace(artifacts, where, system, namespace);
-  const { identity } = settings;
+  const { identity, replicas } = settings;
   const context = {
     ...{ system, namespace, maxStoredJobs: cleanup.maxStoredJobs, limits },
     ...(identity !== undefined && { identity }),
+    ...(replicas !== undefined && { replicas }),
   };
   const opened = await system.hold(openStore(where, context, { waitForMs: settings.waitForMs, logger }));
   const timed = withDeadlines(opened, system);

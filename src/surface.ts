@@ -69,6 +69,8 @@ export interface OpenOptions {
   clock?: { now(): Date };
   /** How long `open` waits for a store that is not up yet. Without it, `open` fails with the first error. */
   waitFor?: Duration;
+  /** Redis: an enqueue, a claim, an ending or an act is acknowledged only when so many replicas have it. */
+  replicas?: number;
 }
 
 export interface WorkerHandle extends AsyncDisposable {

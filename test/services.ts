@@ -11,10 +11,11 @@ import {
 } from '../scripts/services/postgres.mjs';
 import { type RedisServer, startRedis } from '../scripts/services/redis.mjs';
 import { type RedisCluster, startCluster } from '../scripts/services/redis-cluster.mjs';
+import { type RedisSentinels, startSentinels } from '../scripts/services/redis-sentinel.mjs';
 import { createDatabases } from './services/postgres.js';
 import { createNumbers } from './services/redis.js';
 
-export type { PostgresServer, RedisCluster, RedisServer };
+export type { PostgresServer, RedisCluster, RedisSentinels, RedisServer };
 export type Served = 'postgres' | 'redis';
 
 /** Registers what is to be done at the end: of the test, or with `afterAll` of a group. */
@@ -137,4 +138,14 @@ export async function privateCluster(
   const cluster = await startCluster(await redisProgramsOrThrow(), options);
   afterwards(() => cluster.dispose());
   return cluster;
+}
+
+/** A primary, two replicas and three Sentinels, unless more or fewer are asked for. */
+export async function privateSentinels(
+  options: NonNullable<Parameters<typeof startSentinels>[1]> = {},
+  afterwards: Afterwards = onTestFinished,
+): Promise<RedisSentinels> {
+  const sentinels = await startSentinels(await redisProgramsOrThrow(), options);
+  afterwards(() => sentinels.dispose());
+  return sentinels;
 }

@@ -45,7 +45,6 @@ const notYet: NotYet = {
   'Definition.id': soon,
   'JobEvent.progress': soon,
   'OpenOptions.identity': soon,
-  'OpenOptions.replicas': soon,
   'QueueStats.replaced': soon,
   'StopReport.leases': soon,
   When: soon,

@@ -18,7 +18,7 @@ const host = '127.0.0.1';
  * @param {string} what
  * @param {() => Promise<boolean>} isSo
  */
-async function until(what, isSo) {
+export async function until(what, isSo) {
   for (const end = Date.now() + 30_000; Date.now() < end; await pause(20)) if (await isSo().catch(() => false)) return;
   throw new Error(`${what}: not within 30 s`);
 }
@@ -28,7 +28,7 @@ const call = (node, words) =>
   withClient({ port: node.port, password: node.password }, (client) => client.call(...words));
 
 /** @param {readonly { dispose(): Promise<void> }[]} parts */
-const disposeAll = async (parts) => void (await Promise.all(parts.map((part) => part.dispose())));
+export const disposeAll = async (parts) => void (await Promise.all(parts.map((part) => part.dispose())));
 
 /**
  * @typedef {object} RedisCluster
@@ -91,7 +91,7 @@ export async function startCluster(programs, { masters = 3, replicas = 0, append
 }
 
 /** All or none. @param {number} count @param {() => Promise<RedisServer>} start */
-async function startAll(count, start) {
+export async function startAll(count, start) {
   const started = await Promise.allSettled(Array.from({ length: count }, start));
   const running = started.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
   if (running.length === count) return running;

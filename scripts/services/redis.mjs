@@ -133,13 +133,20 @@ export const databases = 512;
  * @param {object} [options]
  * @param {'always' | 'everysec' | 'no' | null} [options.appendfsync] null: nothing is kept on the disk
  * @param {boolean | 'member'} [options.cluster] true: a cluster of this one node; member: one node of a cluster to be made (topologies.mjs)
+ * @param {boolean} [options.sentinel] one that keeps no data and watches over others (redis-sentinel.mjs)
  * @param {string} [options.password]
  * @param {Record<string, string | number>} [options.settings]
  * @returns {Promise<RedisServer>}
  */
 export async function startRedis(
   programs,
-  { appendfsync = null, cluster = false, password = randomBytes(12).toString('hex'), settings = {} } = {},
+  {
+    appendfsync = null,
+    cluster = false,
+    sentinel = false,
+    password = randomBytes(12).toString('hex'),
+    settings = {},
+  } = {},
 ) {
   const { folder, remove } = privateFolder(null);
   try {
@@ -166,7 +173,7 @@ export async function startRedis(
       name: `${programs.program} ${programs.version}`,
       folder,
       command: path(programs.program),
-      args: [file],
+      args: [file, ...(sentinel ? ['--sentinel'] : [])],
       env,
       user: null,
       goodbye: 'SIGKILL',

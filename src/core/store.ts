@@ -32,7 +32,7 @@ export type { StoredJob } from './stored-job.js';
 
 /** A store of somebody else has a name of its own. */
 export type Engine = 'memory' | 'sqlite' | 'postgres' | 'redis' | (string & {});
-export type Durability = 'process' | 'fsync' | 'everysec' | 'os';
+export type Durability = 'process' | 'fsync' | 'everysec' | 'os' | 'replicated';
 
 /** When a job is due: after a delay by the store's clock, or at an instant. */
 export type When = { readonly inMs: number } | { readonly at: number };
@@ -375,6 +375,8 @@ export interface StoreContext {
   readonly limits?: ReadonlyMap<string, QueueLimits>;
   /** The store gets another identity, from here on, for every process. Without it, it keeps what it has; a new one gets one. */
   readonly identity?: 'new';
+  /** Only to a store of engine `redis`: so many replicas must have what is acknowledged. */
+  readonly replicas?: number;
 }
 
 /** What `open` takes besides a URL. Several queues may share one. */

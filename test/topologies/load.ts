@@ -33,6 +33,8 @@ export interface Load {
   progress(count: number): Promise<void>;
   /** Ends the producers, waits until all that is stored has run, and tells what was lost. */
   judged(): Promise<Losses>;
+  /** The same at once: what has lost its ending runs again only when its lease has lapsed. */
+  judgedNow(): Promise<Losses>;
 }
 
 const producers = 20;
@@ -69,6 +71,20 @@ export async function startLoad(queue: Queue, working: Queue = queue): Promise<L
   const worker = await working.work([handle(plain, run), handle(keyed, run)], { concurrency: 20 });
   const producing = Array.from({ length: producers }, (_, index) => produce(index));
 
+  async function judged(): Promise<Losses> {
+    await worker.stop();
+    const jobs = await everyJob(queue);
+    const stored = new Set(jobs.map(({ id }) => id));
+    return {
+      acknowledged: acknowledged.length,
+      lost: acknowledged.filter((id) => !stored.has(id)),
+      repeated: [...runs].flatMap(([id, times]) => (times > 1 ? [id] : [])),
+      overlapped: [...overlapped],
+      refused,
+      jobs,
+    };
+  }
+
   return {
     get acknowledged() {
       return acknowledged.length;
@@ -82,17 +98,12 @@ export async function startLoad(queue: Queue, working: Queue = queue): Promise<L
       isOver = true;
       await Promise.all(producing);
       await drained(queue);
-      await worker.stop();
-      const jobs = await everyJob(queue);
-      const stored = new Set(jobs.map(({ id }) => id));
-      return {
-        acknowledged: acknowledged.length,
-        lost: acknowledged.filter((id) => !stored.has(id)),
-        repeated: [...runs].flatMap(([id, times]) => (times > 1 ? [id] : [])),
-        overlapped: [...overlapped],
-        refused,
-        jobs,
-      };
+      return judged();
+    },
+    async judgedNow() {
+      isOver = true;
+      await Promise.all(producing);
+      return judged();
     },
   };
 }

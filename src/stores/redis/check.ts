@@ -11,6 +11,8 @@ import { ifAllowed, repeatable } from './errors.js';
 export interface Findings {
   readonly durability: Durability;
   readonly warnings: readonly StoreWarning[];
+  /** Replicas of the server; in a cluster, of the node that has most. */
+  readonly attached: number;
 }
 
 type Facts = { readonly [name: string]: string | undefined };
@@ -66,7 +68,8 @@ async function findings(connection: Connection, infos: readonly Facts[]): Promis
     ...nodes.flatMap((node) => wayWarnings(node, connection.where)),
   ].filter(({ code }) => !known.has(code) && known.add(code));
   const weakest = [...found].sort((a, b) => strength(a) - strength(b))[0];
-  return { durability: weakest?.durability ?? 'process', warnings };
+  const attached = Math.max(0, ...found.map((each) => each.attached));
+  return { durability: weakest?.durability ?? 'process', warnings, attached };
 }
 
 function wayWarnings({ options: way = {} }: Client, where: string): readonly StoreWarning[] {
@@ -121,7 +124,7 @@ function findingsOf(info: Facts, config: Facts | null, where: string): Findings 
   const policy = info['maxmemory_policy'];
   if (policy !== undefined && policy !== 'noeviction')
     warn('EVICTION', `may delete jobs when memory is short (maxmemory-policy ${policy}). Set it to noeviction.`);
-  return { durability, warnings };
+  return { durability, warnings, attached: Number(info['connected_slaves'] ?? 0) };
 }
 
 /** Reads the mark that stands in the namespace as long as its data do; sets it where there is none. */

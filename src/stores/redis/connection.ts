@@ -6,9 +6,12 @@ import { LastoutError } from '../../core/errors.js';
 import { atMost, type System } from '../../core/system.js';
 import type { Client } from './driver.js';
 import { isMoving, isUnsent, refusedGreeting, repeatable, translate, unreachable } from './errors.js';
+import { type Ask, type Confirming, createConfirming } from './replicas.js';
 import type { Source } from './source.js';
 
 export type Args = readonly (string | number)[];
+
+export type Behind = (ask: Ask) => Promise<void>;
 
 export interface Connection {
   readonly where: string;
@@ -16,7 +19,9 @@ export interface Connection {
   readonly isReady: boolean;
   /** Resolves when a command can be written; fails with STORE_UNAVAILABLE after a while, with STORE_DENIED at once. */
   ready(hold?: 'hold'): Promise<void>;
-  send(command: string, args: Args): Promise<unknown>;
+  readonly confirming: Confirming;
+  /** `behind` follows it in the same turn on the same connection, and the answer waits for both. */
+  send(command: string, args: Args, behind?: Behind): Promise<unknown>;
   /** What may be repeated: to each node of a cluster that takes writes, or to the one server. */
   sendToAll(command: string, args: Args): Promise<readonly unknown[]>;
   close(): Promise<void>;
@@ -46,7 +51,13 @@ export async function createConnection(source: Source, system: System): Promise<
 
 /** A process ends when its own work is done, connected or not. */
 export function keepNothingAlive(client: Client): void {
-  client.on('connect', () => client.stream?.unref?.());
+  client.on('connect', () => {
+    client.stream?.unref?.();
+    for (const { client: sentinel } of client.connector?.failoverDetector?.sentinels ?? []) {
+      sentinel.on('error', () => undefined); // one of several may be away, and ioredis would print it
+      keepNothingAlive(sentinel);
+    }
+  });
   client.on('reconnecting', () => client.reconnectTimeout?.unref?.());
 }
 
@@ -77,6 +88,7 @@ function connectionOf(client: Client, where: string, system: System): Connection
   client.on('close', () => {
     leaving = false;
     refusal = null;
+    confirming.lost();
   });
 
   const isReady = (): boolean => client.status === 'ready' && !leaving && refusal === null;
@@ -87,6 +99,7 @@ function connectionOf(client: Client, where: string, system: System): Connection
     client.disconnect(true);
   }
   const watched = watchSilence(system, leave);
+  const confirming = createConfirming(where, system, leave);
 
   function ready(hold?: 'hold'): Promise<void> {
     if (closed) return Promise.reject(closedError());
@@ -115,12 +128,17 @@ function connectionOf(client: Client, where: string, system: System): Connection
     }
   }
   /** What was not written may be written to the next connection. What a moving slot refused may be sent again. */
-  async function send(command: string, args: Args, to: Client = client): Promise<unknown> {
+  async function send(command: string, args: Args, behind?: Behind, to: Client = client): Promise<unknown> {
     const began = system.monotonic();
     for (let tries = 1; ; tries++) {
       if (!isReady()) await ready();
       try {
-        return await answer(to, command, args);
+        const answered = answer(to, command, args);
+        const confirmed = behind?.((...more) => answer(to, ...more));
+        confirmed?.catch(() => undefined); // what was refused needs no replicas
+        const value = await answered;
+        if (confirmed) await confirmed;
+        return value;
       } catch (error) {
         if (isUnsent(error) && !client.nodes && tries < 3) {
           leaving = client.status === 'ready'; // its end is near, and not told yet
@@ -144,11 +162,12 @@ function connectionOf(client: Client, where: string, system: System): Connection
       return isReady();
     },
     ready,
-    send: (command, args) => send(command, args),
+    confirming,
+    send: (command, args, behind) => send(command, args, behind),
     async sendToAll(command, args) {
       if (!isReady()) await ready();
       const nodes = client.nodes?.('master') ?? [client];
-      return Promise.all(nodes.map((node) => repeatable(send(command, args, node), where)));
+      return Promise.all(nodes.map((node) => repeatable(send(command, args, undefined, node), where)));
     },
     async close() {
       if (closed) return;

@@ -16,6 +16,10 @@ export interface Client {
   /** Of a `Redis`: what would keep the process alive. */
   readonly stream?: { unref?(): unknown };
   readonly reconnectTimeout?: { unref?(): unknown } | null;
+  /** By Sentinel: its detector has connections of its own, by which it hears of a failover. */
+  readonly connector?: {
+    readonly failoverDetector?: { readonly sentinels: readonly { readonly client: Client }[] } | null;
+  };
 }
 
 /** What is used of the options of a connection. */

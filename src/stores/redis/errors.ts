@@ -98,6 +98,18 @@ function refused(error: Error, where: string): LastoutError {
   return new LastoutError('STORE_UNAVAILABLE', `${where} refused. (Redis: ${error.message})`, details, bare(error));
 }
 
+export function isUnknownResult(error: unknown): error is LastoutError {
+  return error instanceof LastoutError && error.code === 'RESULT_UNKNOWN';
+}
+
+/** It was done, or nobody knows; what is certain is that too few have it to outlive the server. */
+export function unconfirmed(where: string, replicas: number, cause?: unknown): LastoutError {
+  const message =
+    `${where}: ${replicas === 1 ? 'no replica has' : `fewer than ${replicas} replicas have`} said in time that it has it, ` +
+    'so whether it would outlive a failover is not known. Look before you repeat it.';
+  return new LastoutError('RESULT_UNKNOWN', message, { replicas }, bare(cause));
+}
+
 /** Nothing was sent. */
 export function unreachable(where: string, cause: unknown): LastoutError {
   const why = cause === null ? 'it does not answer' : textOf(cause);
@@ -109,7 +121,7 @@ export async function repeatable<T>(answer: Promise<T>, where: string): Promise<
   try {
     return await answer;
   } catch (error) {
-    if (!(error instanceof LastoutError) || error.code !== 'RESULT_UNKNOWN') throw error;
+    if (!isUnknownResult(error)) throw error;
     throw new LastoutError('STORE_UNAVAILABLE', `${where} was lost before it answered.`, undefined, error);
   }
 }

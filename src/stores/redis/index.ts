@@ -11,6 +11,7 @@ import { identityScript, openIdentity } from './identity.js';
 import { upgradeLayout } from './layout.js';
 import { scripts } from './scripts.js';
 import { type RedisSource, readSource, type Source } from './source.js';
+import { expectWaiting, replicaWarnings } from './replicas.js';
 import { redisVerbs } from './store.js';
 
 export type { GivenClient, RedisSource } from './source.js';
@@ -44,6 +45,7 @@ export function redisStore(from: RedisSource): StoreFactory {
     engine: 'redis',
     mayComeUp,
     async open(context) {
+      if (source.isCluster && context.replicas !== undefined) throw noReplicas();
       // Nothing of a connection keeps the process alive, and somebody awaits this one.
       const letGo = context.system.timer(openMs, () => undefined, 'hold');
       try {
@@ -62,6 +64,11 @@ export function redisStore(from: RedisSource): StoreFactory {
 }
 
 const openMs = 15_000;
+
+function noReplicas(): LastoutError {
+  const message = 'replicas is for one primary with its replicas, and the given client is of a cluster: leave it out.';
+  return new LastoutError('UNKNOWN_OPTION', message);
+}
 
 interface Shared {
   readonly source: Source;
@@ -114,7 +121,9 @@ async function openNamespace(shared: Shared, context: StoreContext, release: () 
   const meeting = meetings.get(root) ?? createMeeting(within(source, hearing), `${root}hints`, sender);
   meetings.set(root, meeting);
   let closed = false;
-  const reach = createCall(connection, root);
+  const replicas = context.replicas ?? null;
+  if (replicas !== null) await expectWaiting(connection);
+  const reach = createCall(connection, root, replicas);
   const call: Call = async (script, args) => {
     if (closed) throw new LastoutError('CLOSED', 'The store is closed.');
     return reach(script, args);
@@ -129,7 +138,7 @@ async function openNamespace(shared: Shared, context: StoreContext, release: () 
     ...verbs,
     engine: 'redis',
     get durability() {
-      return shared.durability;
+      return replicas === null ? shared.durability : 'replicated';
     },
     subscribe(listener, from) {
       const part = meeting.join(listener, from);
@@ -142,10 +151,12 @@ async function openNamespace(shared: Shared, context: StoreContext, release: () 
     },
     async check() {
       if (closed) throw new LastoutError('CLOSED', 'The store is closed.');
-      const { durability, warnings } = await inspect(connection);
+      const { durability, warnings, attached } = await inspect(connection);
       shared.durability = durability;
       const writing = await inspectWriting(call, context.system.givenNow(), connection.where);
-      return [...warnings, ...(await mark.check()), ...(await identity.check()), ...writing];
+      const ofReplicas = replicaWarnings({ attached, isCluster: source.isCluster }, replicas, connection.where);
+      const ofData = [...(await mark.check()), ...(await identity.check())];
+      return [...warnings, ...source.warnings, ...ofReplicas, ...ofData, ...writing];
     },
     async close() {
       if (closed) return;

@@ -5,6 +5,7 @@ import { show } from '../../core/duration.js';
 import { LastoutError } from '../../core/errors.js';
 import { ownOptions } from '../../core/own-options.js';
 import { reading } from '../../core/reading.js';
+import type { StoreWarning } from '../../core/store.js';
 import { type Client, loadDriver } from './driver.js';
 
 /** A `Redis` or `Cluster` of ioredis 5 or 6. */
@@ -30,6 +31,8 @@ export interface Source {
   readonly database: number;
   /** A cluster listens with the client that also sends. */
   readonly isCluster: boolean;
+  /** What `health` says about what was given. */
+  readonly warnings: readonly StoreWarning[];
   /** A client of ours, not connected yet. */
   create(retryMs: (times: number) => number): Promise<Client>;
 }
@@ -127,9 +130,10 @@ function byOptions(options: RedisOptions, name: string, more?: () => Promise<Red
     keyPrefix: prefixOf(options),
     database: db,
     isCluster: false,
+    warnings: [],
     async create(retryMs) {
       const { Redis } = await loadDriver();
-      return new Redis({ connectTimeout: connectMs, ...options, ...(await more?.()), ...settings(retryMs) });
+      return new Redis({ connectTimeout: connectMs, ...options, ...(await more?.()), ...settings(retryMs, options) });
     },
   };
 }
@@ -150,8 +154,9 @@ function byClient(client: GivenClient): Source {
     keyPrefix: prefixOf(options),
     database: (options as RedisOptions).db ?? 0,
     isCluster: isCluster === true,
+    warnings: isCluster ? [] : detectorWarnings(options),
     async create(retryMs) {
-      if (!isCluster) return copy(settings(retryMs));
+      if (!isCluster) return copy(settings(retryMs, options));
       return copy([], clusterSettings(retryMs, (options as ClusterOptions).redisOptions));
     },
   };
@@ -164,13 +169,22 @@ function prefixOf(options: object): string {
   throw invalid('The keyPrefix of a Redis client must be text.');
 }
 
+/** Connections of ours follow whatever the client does; but who gave it may write with it, and not know. */
+function detectorWarnings({ sentinels, failoverDetector }: RedisOptions): readonly StoreWarning[] {
+  if (!sentinels || failoverDetector) return [];
+  const message =
+    'The client given to redisStore stays with the old primary after a failover: what you send with it may be lost. ' +
+    'The connections of lastout follow. Set failoverDetector: true in the options of your client.';
+  return [{ code: 'FAILOVER_UNNOTICED', message }];
+}
+
 const connectMs = 3_000;
 
 /**
  * A command is written once or not at all, and one that loses its connection is told so at once: nothing is kept to be
  * sent later, nothing is sent again. The ready check holds commands back until user and database are accepted.
  */
-function settings(retryMs: (times: number) => number): RedisOptions {
+function settings(retryMs: (times: number) => number, { sentinels }: RedisOptions): RedisOptions {
   return {
     ...answers,
     lazyConnect: true,
@@ -181,6 +195,8 @@ function settings(retryMs: (times: number) => number): RedisOptions {
     disconnectTimeout: 100,
     keepAlive: 10_000,
     retryStrategy: retryMs,
+    // The old primary takes writes for seconds after another one was promoted, and loses them all.
+    ...(sentinels && { failoverDetector: true }),
   };
 }
 
