@@ -44,7 +44,6 @@ const notYet: NotYet = {
   'Context.queue': soon,
   'Definition.id': soon,
   'JobEvent.progress': soon,
-  'OpenOptions.identity': soon,
   'QueueStats.replaced': soon,
   'StopReport.leases': soon,
   When: soon,

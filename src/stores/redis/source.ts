@@ -169,8 +169,13 @@ function prefixOf(options: object): string {
   throw invalid('The keyPrefix of a Redis client must be text.');
 }
 
+interface BySentinel {
+  readonly sentinels?: readonly object[] | null;
+  readonly failoverDetector?: boolean;
+}
+
 /** Connections of ours follow whatever the client does; but who gave it may write with it, and not know. */
-function detectorWarnings({ sentinels, failoverDetector }: RedisOptions): readonly StoreWarning[] {
+function detectorWarnings({ sentinels, failoverDetector }: BySentinel): readonly StoreWarning[] {
   if (!sentinels || failoverDetector) return [];
   const message =
     'The client given to redisStore stays with the old primary after a failover: what you send with it may be lost. ' +
@@ -184,7 +189,7 @@ const connectMs = 3_000;
  * A command is written once or not at all, and one that loses its connection is told so at once: nothing is kept to be
  * sent later, nothing is sent again. The ready check holds commands back until user and database are accepted.
  */
-function settings(retryMs: (times: number) => number, { sentinels }: RedisOptions): RedisOptions {
+function settings(retryMs: (times: number) => number, { sentinels }: BySentinel): RedisOptions {
   return {
     ...answers,
     lazyConnect: true,
