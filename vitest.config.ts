@@ -75,17 +75,17 @@ export default defineConfig({
           name: 'library',
           root,
           include: ['test/**/*.test.ts'],
-          exclude: ['test/package.test.ts', 'test/readme.test.ts'],
+          exclude: ['test/package.test.ts', 'test/readme.test.ts', 'test/types.test.ts'],
           globalSetup: ['test/services/setup.ts'],
         },
       },
       {
-        // These two look at the package as a user gets it. It is packed once, before them.
+        // These look at the package as a user gets it. It is packed once, before them.
         test: {
           ...shared,
           name: 'package',
           root,
-          include: ['test/package.test.ts', 'test/readme.test.ts'],
+          include: ['test/package.test.ts', 'test/readme.test.ts', 'test/types.test.ts'],
           globalSetup: ['test/package/pack.ts'],
           testTimeout: 120_000,
           hookTimeout: 120_000,

@@ -21,6 +21,7 @@ export {
   type Backoff,
   deduplicationStrategies,
   type DeduplicationStrategy,
+  type Enqueued,
   type FinishedState,
   type Job,
   type JobError,
@@ -34,7 +35,7 @@ export {
   type SqlClient,
   type State,
 } from './core/job.js';
-export type { Json } from './core/json.js';
+export type { Json, Storable } from './core/json.js';
 export { cancel, fail, type Outcome, snooze } from './core/outcome.js';
 export {
   defineResource,
@@ -59,9 +60,9 @@ export type { Act, Acted } from './queue/acts.js';
 export type { Filter, Which } from './queue/filter.js';
 export type { Schedule } from './queue/schedules.js';
 export type { Health, QueueStats, Stats } from './queue/stats.js';
-export type { ScheduleWhen } from './queue/ticks.js';
+export type { ScheduleWhen, ScheduleWhen as When } from './queue/ticks.js';
 export { memoryStore } from './stores/memory/store.js';
-export type { Enqueued, OpenOptions, Queue, WorkerHandle as Worker } from './surface.js';
+export type { OpenOptions, Queue, WorkerHandle as Worker } from './surface.js';
 export type { OneShotReport } from './worker/one-shot.js';
 export type { OneShotOptions, WorkOptions } from './worker/options.js';
 export type { StopReport } from './core/stop-report.js';

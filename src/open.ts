@@ -4,7 +4,7 @@ import { codedStore } from './codec/store.js';
 import { withDeadlines } from './core/deadlines.js';
 import { detailsOf } from './core/definition.js';
 import type { Failures } from './core/failures.js';
-import type { JobOptions, Logger, SqlClient } from './core/job.js';
+import type { Enqueued, JobOptions, Logger, SqlClient } from './core/job.js';
 import { toJob } from './core/job-view.js';
 import { checkName } from './core/names.js';
 import { jobOptionNames } from './core/options.js';
@@ -41,7 +41,7 @@ import { healthOf, statsOf } from './queue/stats.js';
 import { watchOn } from './queue/watch.js';
 import { lookUpsOn } from './queue/look-up.js';
 import { createSystem, stderr } from './system.js';
-import type { Enqueued, OpenOptions, Queue } from './surface.js';
+import type { OpenOptions, Queue } from './surface.js';
 
 /** Several queues may share one store instance; closing a queue does not empty the store. */
 export async function open(where: string | StoreFactory, options: OpenOptions = {}): Promise<Queue> {
@@ -165,9 +165,9 @@ async function createQueue(parts: Parts): Promise<Queue> {
   await observer.start();
   const queue: Queue = {
     enqueue: countedRefusals(meters, enqueue),
-    enqueueMany: countedRefusals(meters, (jobs) => enqueueMany(jobs).catch(refused)),
+    enqueueMany: countedRefusals(meters, (jobs) => enqueueMany(jobs).catch(refused)) as Queue['enqueueMany'],
     ...workersOn(parts, closing),
-    get: whileOpen(acts.get),
+    get: whileOpen(acts.get) as Queue['get'],
     find: whileOpen(acts.find),
     logs: whileOpen(acts.logs),
     cancel: whileOpen(async (...args) => acts.cancel(...args)),
@@ -182,7 +182,7 @@ async function createQueue(parts: Parts): Promise<Queue> {
       healthOf(store, { closed: closing.hasBegun, workers: [...closing.workers], lastSweepAt: sweeper.lastSweepAt }),
     pause: whileOpen(async (queue?: string) => store.pause(queueName(queue), true)),
     resume: whileOpen(async (queue?: string) => store.pause(queueName(queue), false)),
-    wait: whileOpen(watch.wait),
+    wait: whileOpen(watch.wait) as Queue['wait'],
     events(options) {
       checkOpen();
       return watch.events(options);

@@ -1,12 +1,12 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /** The public shapes that span the parts: what `open` takes and what it returns. */
-/* eslint-disable @typescript-eslint/no-explicit-any -- lists of job types of any input and result */
 import type { Artifacts } from './core/artifact.js';
 import type { BlobStore } from './core/blobs.js';
 import type { Codec } from './core/coded.js';
 import type { JobType } from './core/definition.js';
 import type { Duration } from './core/duration.js';
-import type { FinishedState, Job, JobEvent, JobOptions, Logger, Page } from './core/job.js';
-import type { Json } from './core/json.js';
+import type { Enqueued, FinishedState, Job, JobEvent, JobOptions, Logger, Page } from './core/job.js';
+import type { Json, Storable } from './core/json.js';
 import type { QueueOptions } from './core/limits.js';
 import type { Lease, Leases, Resource } from './core/resource.js';
 import type { StopReport } from './core/stop-report.js';
@@ -23,16 +23,9 @@ import type { Filter, Which } from './queue/filter.js';
 import type { Schedule } from './queue/schedules.js';
 import type { Health, Stats } from './queue/stats.js';
 import type { ScheduleWhen } from './queue/ticks.js';
+import type { WaitOptions } from './queue/watch.js';
 import type { OneShotReport } from './worker/one-shot.js';
 import type { OneShotOptions, WorkOptions } from './worker/options.js';
-
-export interface Enqueued<R = Json> {
-  /** Only a type: what the job will answer. */
-  readonly __result?: R;
-  readonly id: string;
-  readonly outcome: 'created' | 'skipped' | 'replaced' | 'coalesced' | 'existing';
-  readonly replaced?: string;
-}
 
 export interface OpenOptions {
   /** What happens to finished jobs. Defaults: 24 h, every hour, from completedAt; at most 1000 stored in memory. */
@@ -40,7 +33,7 @@ export interface OpenOptions {
   /** Limits across all processes. A queue named here gets exactly these, `{}` lifts them; others stay as they are. */
   queues?: { readonly [queue: string]: QueueOptions };
   /** Given: enqueue by an unlisted name is UNKNOWN_TYPE; else any well-formed name is taken. */
-  types?: readonly JobType<any, any, any>[];
+  types?: readonly JobType<unknown, unknown>[];
   /**
    * Where artifacts and temporary folders are kept: in a folder that all processes of this store share, in the memory of
    * this process (the default on `memory:`), or in a store of your own. Quotas: 10 GiB and 1 GiB a job in files and in a
@@ -51,7 +44,7 @@ export interface OpenOptions {
     | { blobs: BlobStore; maxBytes?: number; maxBytesPerJob?: number }
     | 'memory';
   /** What this process can end: the leases of these kinds, whoever took them. A kind that it leases itself is known as well. */
-  resources?: readonly Resource<any>[];
+  resources?: readonly Resource<unknown>[];
   /** Through it go input, result, error, log and progress on their way to the store, for example encrypted. */
   codec?: Codec;
   /** Counts from the start (needs prom-client); without it counting begins with the first call of `metrics()`. */
@@ -79,16 +72,34 @@ export interface WorkerHandle extends AsyncDisposable {
   stop(options?: { grace?: Duration }): Promise<StopReport>;
 }
 
+/** The jobs of one call: the types are inferred, the inputs are checked against them. */
+type Listed<T extends readonly unknown[]> = {
+  readonly [K in keyof T]: { readonly type: T[K]; readonly input: InputOf<T[K]>; readonly options?: JobOptions };
+};
+/** The same list once more, by its inputs: those of types that are only a name must be storable, and more is not known of them. */
+type ListedInputs<T, X extends readonly unknown[]> = {
+  readonly [K in keyof X]: {
+    readonly type: JobType<unknown, unknown> | string;
+    readonly input: X[K] & (K extends keyof T ? (T[K] extends string ? Storable<X[K]> : unknown) : unknown);
+    readonly options?: JobOptions;
+  };
+};
+type InputOf<T> = T extends JobType<unknown, unknown, infer In> ? In : unknown;
+type ResultOf<T> = T extends JobType<unknown, infer R> ? (unknown extends R ? Json : R) : Json;
+
 export interface Queue extends AsyncDisposable {
-  enqueue<I, R, In = I>(type: JobType<I, R, In> | string, input: In, options?: JobOptions): Promise<Enqueued>;
+  enqueue<I, R, In>(type: JobType<I, R, In>, input: NoInfer<In>, options?: JobOptions): Promise<Enqueued<R>>;
+  enqueue<T>(type: string, input: T & Storable<T>, options?: JobOptions): Promise<Enqueued>;
   /** 1 to 1,000 jobs, all or none. */
-  enqueueMany(
-    jobs: readonly { type: JobType<any, any, any> | string; input: unknown; options?: JobOptions }[],
-  ): Promise<readonly Enqueued[]>;
-  work(types: readonly JobType<any, any, any>[], options?: WorkOptions): Promise<WorkerHandle>;
+  enqueueMany<const T extends readonly (JobType<unknown, unknown> | string)[], X extends readonly unknown[]>(
+    jobs: Listed<T> & ListedInputs<T, X>,
+  ): Promise<{ readonly [K in keyof T]: Enqueued<ResultOf<T[K]>> }>;
+  work(types: readonly JobType<unknown, unknown>[], options?: WorkOptions): Promise<WorkerHandle>;
   /** For cron and serverless: works until nothing is ready, or until `for` is over, and stops. */
-  runUntilIdle(types: readonly JobType<any, any, any>[], options?: OneShotOptions): Promise<OneShotReport>;
+  runUntilIdle(types: readonly JobType<unknown, unknown>[], options?: OneShotOptions): Promise<OneShotReport>;
   get(id: string): Promise<Job | null>;
+  /** With its input and result. A job of another type: JOB_NOT_FOUND. */
+  get<I, R>(type: JobType<I, R, unknown>, id: string): Promise<Job<I, R> | null>;
   /** Newest first; limit 50, at most 200. */
   find(filter?: Filter & { limit?: number; cursor?: string }): Promise<Page<Job>>;
   /** The lines that handlers wrote with `log`. */
@@ -109,18 +120,27 @@ export interface Queue extends AsyncDisposable {
   pause(queue?: string): Promise<void>;
   /** Without a name: every queue, also those paused by name. With one it runs, also while every other queue is paused. */
   resume(queue?: string): Promise<void>;
+  /** With its input and result. A job of another type: JOB_NOT_FOUND. */
+  wait<I, R>(type: JobType<I, R, unknown>, id: string, options?: WaitOptions): Promise<Job<I, R>>;
   /** Any finished state resolves; WAIT_TIMEOUT, JOB_NOT_FOUND reject. */
-  wait(id: string, options?: { timeout?: Duration; signal?: AbortSignal }): Promise<Job>;
+  wait(id: string, options?: WaitOptions): Promise<Job>;
   events(options?: { after?: string; subject?: string; type?: string; signal?: AbortSignal }): AsyncIterable<JobEvent>;
-  on(name: JobEvent['name'], listener: (event: JobEvent) => void): () => void;
+  on<N extends JobEvent['name']>(name: N, listener: (event: Extract<JobEvent, { name: N }>) => void): () => void;
   /**
    * Sets a schedule: each tick gives one job. Every process may set it when it starts; an equal one is left as it is,
    * another one takes its place. Without a timeZone, cron is read in UTC. Missed ticks: skip, once (the default), all.
    */
-  schedule<I, R, In = I>(
+  schedule<I, R, In>(
     name: string,
-    type: JobType<I, R, In> | string,
-    input: In,
+    type: JobType<I, R, In>,
+    input: NoInfer<In>,
+    when: ScheduleWhen,
+    options?: JobOptions,
+  ): Promise<void>;
+  schedule<T>(
+    name: string,
+    type: string,
+    input: T & Storable<T>,
     when: ScheduleWhen,
     options?: JobOptions,
   ): Promise<void>;

@@ -65,12 +65,18 @@ eachStore((on) => {
         return { got: input };
       },
     });
+    const events = queue.events({ type: 'echo' });
     await queue.work([type]);
     const input = { text: 'quoted "ä"\u2028', list: [1, null, { deep: true }] };
     const { id } = await queue.enqueue(type, input);
     const job = await finished(queue, id);
     expect(job).toMatchObject({ state: 'completed', input, result: { got: input }, error: null });
     expect(job.progress).toEqual({ percent: 40, step: 'half', message: 'ä \u{1f600}' });
+    for await (const event of events) {
+      if (event.name !== 'progress') continue;
+      expect(event.progress).toEqual(job.progress);
+      break;
+    }
     const lines = await queue.logs(id);
     expect(lines.map(({ message, fields }) => [message, fields])).toEqual([
       ['a line', { with: ['fields'] }],

@@ -483,7 +483,7 @@ describe('enqueue: concurrent calls are gathered', () => {
         queue.enqueue('mail', 1),
         queue.enqueue('mail', 'other', { id: 'taken' }),
         queue.enqueue('mail', 2),
-        queue.enqueue('mail', undefined),
+        queue.enqueue('mail', undefined as never),
         queue.enqueue('mail', 3),
       ]);
       expect(answers.map(({ status }) => status)).toEqual([

@@ -58,7 +58,7 @@ const ways: { readonly [name: string]: (queue: Queue, id: string) => () => Promi
     await queue.stats();
   },
   'refused calls': (queue) => async () => {
-    await queue.enqueue('loop', Symbol('no JSON')).catch(() => undefined);
+    await queue.enqueue('loop', Symbol('no JSON') as never).catch(() => undefined);
     await queue.get('').catch(() => undefined);
   },
 };

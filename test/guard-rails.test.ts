@@ -39,11 +39,19 @@ test('enqueue: a throwing subject function is named', async () => {
   await expect(queue.enqueue(type, {})).rejects.toThrow(/subject of job type "ride" threw/);
 });
 
-test('enqueue: undefined is refused with what to do instead', async () => {
+test('enqueue: a property that is undefined is left out, at every depth, and makes no other input', async () => {
   await using queue = await open('memory:');
-  await expect(queue.enqueue('mail', { cc: undefined })).rejects.toThrow(
-    /input\.cc is undefined; leave the property out/,
-  );
+  const { id } = await queue.enqueue('mail', { cc: undefined, to: { name: 'a', title: undefined } }, { id: 'one' });
+  expect((await queue.get(id))?.input).toStrictEqual({ to: { name: 'a' } });
+  expect((await queue.enqueue('mail', { to: { name: 'a' } }, { id: 'one' })).outcome).toBe('existing');
+  const large = { list: Array.from({ length: 2_000 }, (_, n) => n), none: undefined };
+  expect((await queue.get((await queue.enqueue('mail', large)).id))?.input).toStrictEqual({ list: large.list });
+});
+
+test('enqueue: undefined in a list, or as a whole, is refused with what to do instead', async () => {
+  await using queue = await open('memory:');
+  await expect(queue.enqueue('mail', [1, undefined] as never)).rejects.toThrow(/input\[1\] is undefined; use null/);
+  await expect(queue.enqueue('mail', undefined as never)).rejects.toThrow(/input is undefined; use null/);
 });
 
 test('a handler that throws an outcome is told to return it', async () => {

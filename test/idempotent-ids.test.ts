@@ -352,3 +352,40 @@ eachStore((on) => {
     },
   );
 });
+
+eachStore((on) => {
+  describe('an id from the input', () => {
+    const order = defineJob<{ order: number; note?: string }>('order', { id: ({ order }) => `order-${order}` });
+
+    it('makes the same input the same job, and another input of the same id a conflict', async () => {
+      const queue = await on.open();
+      expect(await queue.enqueue(order, { order: 7 })).toEqual({ id: 'order-7', outcome: 'created' });
+      expect(await queue.enqueue(order, { order: 7 })).toEqual({ id: 'order-7', outcome: 'existing' });
+      await expectCode('IDEMPOTENCY_CONFLICT', () => queue.enqueue(order, { order: 7, note: 'again' }));
+      const [a, b] = await queue.enqueueMany([
+        { type: order, input: { order: 7 } },
+        { type: order, input: { order: 8 } },
+      ]);
+      expect([a.outcome, b.outcome]).toEqual(['existing', 'created']);
+    });
+
+    it('gives way to the id of the call, is checked, and names its type where it throws', async () => {
+      const queue = await on.open();
+      expect((await queue.enqueue(order, { order: 7 }, { id: 'mine' })).id).toBe('mine');
+      const bad = defineJob<string>('bad', { id: (text) => text });
+      await expectCode('INVALID_ID', () => queue.enqueue(bad, 'no id at all'));
+      const broken = defineJob<{ of?: { id: string } }>('broken', { id: (input) => input.of!.id });
+      await expect(queue.enqueue(broken, {})).rejects.toThrow(/id of job type "broken" threw/);
+      expect(() => defineJob('fixed', { id: 'not an id' })).toThrow(/must match/);
+    });
+
+    it('is not that of the ticks of a schedule', async () => {
+      const { queue, clock } = await on.still();
+      await queue.schedule('hourly', order, { order: 7 }, { every: '1h' });
+      await clock.advance('3h');
+      const ids = (await queue.find({ type: 'order' })).items.map((job) => job.id);
+      expect(new Set(ids).size).toBe(3);
+      expect(ids).not.toContain('order-7');
+    });
+  });
+});

@@ -319,7 +319,7 @@ describe.each(engines)('safety on %s', (engine) => {
     for (const bad of [
       { type: 'taken', input: 2, options: { id: 'given-id-of-another1' } },
       { type: 'batch', input: 1, options: { priority: 1.5 } },
-      { type: 'batch', input: () => 1 },
+      { type: 'batch', input: (() => 1) as never },
     ])
       expect(await codeOf(on.queue.enqueueMany([good, bad, good]))).toMatch(/^[A-Z_]+$/);
     expect(await everything(on)).toEqual(empty);

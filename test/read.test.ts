@@ -2,7 +2,7 @@
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { defineJob, fail, type Filter, type Job, open, type Queue } from '../src/index.js';
+import { defineJob, fail, type Filter, type Job, type JobOptions, type Json, open, type Queue } from '../src/index.js';
 import { closedAfterwards, eachStore, expectCode, gate, healthOf, tapped, temporaryFolder } from './support.js';
 
 const t0 = new Date('2030-01-01T00:00:00Z');
@@ -22,6 +22,29 @@ describe('get', () => {
     it('answers null for an id that was never given', async () => {
       const { queue } = await on.still();
       expect(await queue.get('nobody')).toBeNull();
+    });
+
+    it('of a type answers its own jobs, null where there is none, and refuses the job of another type', async () => {
+      const { queue } = await on.still();
+      const { id } = await queue.enqueue(act, 'fine');
+      const { id: other } = await queue.enqueue('mail', 1);
+      expect(await queue.get(act, id)).toEqual(await queue.get(id));
+      expect(await queue.get(act, 'nobody')).toBeNull();
+      const { message } = await expectCode('JOB_NOT_FOUND', () => queue.get(act, other));
+      expect(message).toContain('mail');
+      await expectCode('INVALID_ID', () => queue.get(act, undefined as never));
+      await expectCode('TYPE_REQUIRED', () => queue.get({ name: 'act' }, id));
+    });
+
+    it('wait of a type answers its own jobs, and refuses at once what is not there or of another type', async () => {
+      const { queue } = await on.still();
+      const { id } = await queue.enqueue(act, 'fine');
+      const { id: other } = await queue.enqueue('mail', 1);
+      await expectCode('JOB_NOT_FOUND', () => queue.wait(act, other));
+      await expectCode('JOB_NOT_FOUND', () => queue.wait(act, 'nobody', { timeout: '1s' }));
+      await expectCode('UNKNOWN_OPTION', () => queue.wait(act, id, { timout: '1s' } as never));
+      await queue.work([act]);
+      expect(await queue.wait(act, id, { timeout: '10s' })).toMatchObject({ state: 'completed', result: 'fine' });
     });
 
     it('shows a job in every state of its life', async () => {
@@ -96,8 +119,10 @@ describe('find', () => {
   /** One job of each kind; the names say what is special about them. */
   async function populate(queue: Queue, clock: { advance(ms: number): Promise<void> }) {
     const ids: Record<string, string> = {};
-    const add = async (name: string, ...args: Parameters<Queue['enqueue']>) => {
-      ids[name] = (await queue.enqueue(...args)).id;
+    const add = async (name: string, type: string | typeof act, input: Json, options?: JobOptions) => {
+      const added =
+        typeof type === 'string' ? queue.enqueue(type, input, options) : queue.enqueue(type, String(input), options);
+      ids[name] = (await added).id;
       await clock.advance(1);
     };
     await queue.work([act]);

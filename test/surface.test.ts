@@ -42,11 +42,8 @@ const notYet: NotYet = {
   HttpCode: http,
   'Context.enqueue': soon,
   'Context.queue': soon,
-  'Definition.id': soon,
-  'JobEvent.progress': soon,
   'QueueStats.replaced': soon,
   'StopReport.leases': soon,
-  When: soon,
 };
 
 const wider: Wider = {
@@ -58,6 +55,9 @@ const wider: Wider = {
   Stats: { way: 'gives', because: 'its queues are QueueStats' },
   StandardSchema: { way: 'takes', because: 'schema libraries declare `types` as possibly undefined' },
   Definition: { way: 'takes', because: 'its input is a StandardSchema' },
+  JobEvent: { way: 'gives', because: 'it is a union: which fields there are goes by the name' },
+  defineJob: { way: 'refuses', because: 'an input or a result that JSON cannot hold does not compile' },
+  handle: { way: 'refuses', because: 'a result that JSON cannot hold does not compile' },
 };
 
 describe('surface: the package', () => {

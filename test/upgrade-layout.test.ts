@@ -11,7 +11,7 @@ import { restore } from './upgrade/restore.js';
 import { readStored, versions } from './upgrade/stored.js';
 
 /** What the functions of earlier versions are called that only processes of these versions still call. */
-const leftForOthers = ['lock_types', 'mend_turns', 'read_audit_v1', 'stand_again', 'take_turn'];
+const leftForOthers = ['lock_types', 'mend_turns', 'read_audit_v1', 'read_events_v1', 'stand_again', 'take_turn'];
 
 /** Made by the first who needs it, in a new store as in an old one. */
 const onDemand = ['lastout_done_rank', 'lastout_done_created'];

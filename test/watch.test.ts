@@ -98,6 +98,8 @@ describe('events', () => {
       expect(told[0]!.at).toEqual(t0);
       expect(told[5]).toMatchObject({ attempt: 1, error: { message: 'no paper', code: 'EPAPER' } });
       expect(told[5]!.error).not.toHaveProperty('stack');
+      expect(told.map(({ progress }) => progress).filter(Boolean)).toEqual([{ percent: 50 }, { percent: 50 }]);
+      expect(told[4]!.progress).toEqual({ percent: 50 });
       expect(told[8]).toMatchObject({ attempt: 2 });
       expect(JSON.stringify(told)).not.toContain('secret');
     });

@@ -68,10 +68,7 @@ export function codedStore(store: Store, codec: Codec, logger: Logger): Store {
     if (request.log === 'why') return openWhy(texts, answer as Why | null);
     if (request.log !== 'events') return answer;
     const page = answer as { readonly events: readonly EventRecord[] };
-    const events = page.events.map((event) =>
-      event.error ? { ...event, error: texts.openError(event.error, event.id ?? '') } : event,
-    );
-    return { ...page, events };
+    return { ...page, events: page.events.map((event) => openEvent(texts, event)) };
   }
 
   return {
@@ -183,6 +180,13 @@ function openLine(texts: Texts, line: LogLine, id: string): LogLine {
   if (whyUnreadable(text) !== null) return { ...line, message: '', fields: text };
   const [message, fields] = JSON.parse(text) as [string, string | null];
   return { ...line, message, fields };
+}
+
+function openEvent(texts: Texts, event: EventRecord): EventRecord {
+  const id = event.id ?? '';
+  if (event.error) return { ...event, error: texts.openError(event.error, id) };
+  if (event.progress === undefined) return event;
+  return { ...event, progress: texts.open(event.progress, { id, field: 'progress' }) };
 }
 
 function openWhy(texts: Texts, why: Why | null): Why | null {

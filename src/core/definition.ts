@@ -2,8 +2,8 @@
 import type { Artifact, ArtifactBody, ArtifactOptions } from './artifact.js';
 import { type Duration, show } from './duration.js';
 import { LastoutError } from './errors.js';
-import type { Job, JobError, JobOptions, Progress } from './job.js';
-import type { Json } from './json.js';
+import type { Enqueued, Job, JobError, JobOptions, Progress } from './job.js';
+import type { Json, Storable } from './json.js';
 import { checkType } from './names.js';
 import { jobOptionNames, type OptionValues, policyText, readOptions } from './options.js';
 import type { Outcome } from './outcome.js';
@@ -46,10 +46,23 @@ export interface Definition<I, R, In = unknown>
   subject?: PerInput<I, string>;
   deduplicationKey?: PerInput<I, string>;
   exclusiveKey?: PerInput<I, string>;
+  /** The same id of the same input is the same job. A tick of a schedule has an id of its own. */
+  id?: PerInput<I, string>;
   /** Ask the subject's check (`defineSubject`) before the handler starts: where it is gone, the job ends as an orphan. */
   checkSubject?: boolean;
-  run?(context: Context<I>): Promise<R | Outcome | void> | R | Outcome | void;
+  run?(context: Context<I>): Promise<Answer<R>> | Answer<R>;
 }
+
+/** What a handler gives back. Where null is a result, nothing is one too. */
+type Answer<R> = R | Outcome | (null extends R ? void : never);
+
+type IsStorable<T> = [T] extends [Storable<T>] ? true : false;
+
+/** Nothing, where JSON can hold what jobs of a type take and answer; else a field that nobody gives, and that says why. */
+type Kept<I, R> = (IsStorable<I> extends true ? unknown : { 'JSON cannot hold this input': never }) &
+  (IsStorable<Exclude<R, Outcome | undefined | void>> extends true
+    ? unknown
+    : { 'JSON cannot hold this result': never });
 
 export interface JobType<I, R, In = I> {
   readonly name: string;
@@ -65,7 +78,7 @@ export interface TypeDetails {
   readonly schema: StandardSchema<unknown, unknown> | null;
   readonly values: OptionValues;
   readonly policy: string;
-  readonly perInput: { readonly [K in 'subject' | 'deduplicationKey' | 'exclusiveKey']?: (input: never) => unknown };
+  readonly perInput: { readonly [K in PerInputName]?: (input: never) => unknown };
   readonly checkSubject: boolean;
   /** Of the library: it runs also where a codec keeps the input from this process. */
   readonly ignoresInput?: true;
@@ -74,25 +87,26 @@ export interface TypeDetails {
 }
 
 const details = new WeakMap<JobType<unknown, unknown>, TypeDetails>();
-const perInputNames = ['subject', 'deduplicationKey', 'exclusiveKey'] as const;
+const perInputNames = ['subject', 'deduplicationKey', 'exclusiveKey', 'id'] as const;
+type PerInputName = (typeof perInputNames)[number];
 const definitionNames = [
-  ...jobOptionNames.filter((name) => name !== 'id' && name !== 'runAt' && name !== 'tx'),
+  ...jobOptionNames.filter((name) => name !== 'runAt' && name !== 'tx'),
   'input',
   'checkSubject',
   'run',
 ];
 
-// eslint-disable-next-line @typescript-eslint/no-explicit-any -- without code the result is open: handle gives it
-export function defineJob<I = Json, R = any, In = I>(
+export function defineJob<I = Json, R = Json, In = I>(
   name: string,
-  definition: Definition<I, R, In>,
+  definition: Definition<I, R, In> & Kept<I, R>,
 ): JobType<I, R, In> {
   checkType(name, 'The name of a job type');
-  const own = ownOptions(definition ?? null, definitionNames, `The options of job type "${name}"`);
-  const { input, run, subject, deduplicationKey, exclusiveKey, checkSubject, ...rest } = own;
-  const keys = { subject, deduplicationKey, exclusiveKey };
+  const given: Definition<I, R, In> = definition ?? null;
+  const own = ownOptions(given, definitionNames, `The options of job type "${name}"`);
+  const { input, run, subject, deduplicationKey, exclusiveKey, id, checkSubject, ...rest } = own;
+  const keys = { subject, deduplicationKey, exclusiveKey, id };
   const options: JobOptions = { ...rest };
-  const perInput: { [K in (typeof perInputNames)[number]]?: (input: never) => unknown } = {};
+  const perInput: { [K in PerInputName]?: (input: never) => unknown } = {};
   for (const key of perInputNames) {
     const value = keys[key];
     if (typeof value === 'function') perInput[key] = value;
@@ -113,15 +127,28 @@ export function defineJob<I = Json, R = any, In = I>(
   return type;
 }
 
-/** The same type with code, for the worker's side of a definition that has none. */
-export function handle<I, R, In = I>(
+/** The same type with code, for the worker's side of a definition that has none. A type whose result is open gets it from the code. */
+export function handle<I, R, In, Q extends Json extends R ? unknown : R>(
   type: JobType<I, R, In>,
-  run: NonNullable<Definition<I, R>['run']>,
-): JobType<I, R, In> {
+  run: NonNullable<Definition<NoInfer<I>, Q>['run']> & Kept<Json, Q>,
+): JobType<I, Q, In> {
   const known = detailsOf(type);
-  const withCode: JobType<I, R, In> = Object.freeze({ name: known.name });
+  const withCode: JobType<I, Q, In> = Object.freeze({ name: known.name });
   details.set(withCode, { ...known, run: checkRun(run ?? null, known.name) });
   return withCode;
+}
+
+/** The name of the type where a call begins with one (`get(type, id)`); null: it begins with the id. */
+export function typeBefore(first: unknown): string | null {
+  return typeof first === 'object' && first !== null ? detailsOf(first).name : null;
+}
+
+export function refuseOther(job: Job, type: string | null): void {
+  if (type !== null && job.type !== type)
+    throw new LastoutError(
+      'JOB_NOT_FOUND',
+      `Job ${job.id} is of type "${job.type}"; there is none of type "${type}" with this id.`,
+    );
 }
 
 export function detailsOf(type: unknown): TypeDetails {

@@ -52,6 +52,14 @@ export interface SqlClient {
   prepare?(text: string): unknown;
 }
 
+export interface Enqueued<R = Json> {
+  /** Only a type: what the job will answer. */
+  readonly __result?: R;
+  readonly id: string;
+  readonly outcome: 'created' | 'skipped' | 'replaced' | 'coalesced' | 'existing';
+  readonly replaced?: string;
+}
+
 export interface JobError {
   readonly message: string;
   readonly code?: string;
@@ -118,17 +126,49 @@ export const eventNames = [
   'alert',
 ] as const;
 
-export interface JobEvent {
+export type EventName = (typeof eventNames)[number];
+
+/** Ids, never payloads. */
+interface EventFields {
+  readonly id: string;
+  readonly type: string;
+  readonly queue: string;
+  readonly subject: string;
+  readonly attempt: number;
+  readonly error: Omit<JobError, 'stack'>;
+  readonly progress: Progress;
+}
+
+/** What an event has and may have; the other fields are there only by name, so that one may ask for them. */
+type Carrying<Has extends keyof EventFields, May extends keyof EventFields> = Pick<EventFields, Has> &
+  Partial<Pick<EventFields, May>> & { readonly [F in Exclude<keyof EventFields, Has | May>]?: never };
+
+type OfJob<Has extends keyof EventFields = never, May extends keyof EventFields = never> = Carrying<
+  'id' | 'type' | 'queue' | Has,
+  'subject' | May
+>;
+
+/** Where it is more, or less, than which job it was. */
+interface EventDetails {
+  claimed: OfJob<'attempt'>;
+  progress: OfJob<'progress'>;
+  retried: OfJob<'attempt', 'error'>;
+  completed: OfJob<'attempt'>;
+  failed: OfJob<'attempt' | 'error'>;
+  cancelled: OfJob<'attempt', 'error'>;
+  expired: OfJob<'attempt', 'error'>;
+  swept: Carrying<never, never>;
+  alert: Carrying<'id' | 'error', never>;
+}
+
+type EventOf<N extends EventName> = {
   readonly cursor: string;
   readonly at: Date;
-  readonly name: (typeof eventNames)[number];
-  readonly id?: string;
-  readonly type?: string;
-  readonly queue?: string;
-  readonly subject?: string;
-  readonly attempt?: number;
-  readonly error?: Omit<JobError, 'stack'>;
-}
+  readonly name: N;
+} & (N extends keyof EventDetails ? EventDetails[N] : OfJob);
+
+/** Which fields there are goes by the name. */
+export type JobEvent = { [N in EventName]: EventOf<N> }[EventName];
 
 export interface Logger {
   debug(message: string, fields?: object): void;

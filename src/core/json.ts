@@ -4,6 +4,27 @@ import { reading } from './reading.js';
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
+/**
+ * `T` where JSON can hold it, `never` in the place of what it cannot: what does not fit into this does not compile as input
+ * or result. Interfaces count as what they have. A property may be undefined, and is then left out; an item of a list may not.
+ * What is `any` or `unknown` is looked at when it is stored.
+ */
+export type Storable<T> = T extends Json
+  ? T
+  : T extends bigint | symbol | undefined | ((...args: never) => unknown) | (abstract new (...args: never) => unknown)
+    ? never
+    : T extends readonly unknown[]
+      ? { readonly [K in keyof T]: Storable<T[K]> }
+      : T extends object
+        ? {
+            readonly [K in keyof T]: K extends symbol
+              ? never
+              : Storable<Exclude<T[K], undefined>> | Extract<T[K], undefined>;
+          }
+        : unknown extends T
+          ? T
+          : never;
+
 export const payloadBytesMax = 256 * 1024;
 const depthMax = 64;
 /** A UTF-16 unit takes at most so many bytes in UTF-8. */
@@ -80,7 +101,9 @@ function plainRecord(value: { [key: string]: unknown }, depth: number, look: Pla
   for (const key of keys) {
     look.unitsLeft -= key.length;
     if (look.unitsLeft < 0 || key === '__proto__' || key === 'prototype') return undefined;
-    const item = plainItem(value[key], depth, look);
+    const given = value[key];
+    if (given === undefined) continue;
+    const item = plainItem(given, depth, look);
     if (item === undefined) return undefined;
     copy[key] = item;
   }
@@ -146,7 +169,7 @@ function inspect(value: unknown, path: string, depth: number, look: Look): Json 
 }
 
 const unstorableKinds = {
-  undefined: 'is undefined; leave the property out, or use null',
+  undefined: 'is undefined; use null',
   function: 'is a function; store data, not code',
   symbol: 'is a symbol; use text',
   bigint: 'is a bigint; send it as text',
@@ -194,9 +217,12 @@ function inspectRecord(value: object, path: string, depth: number, look: Look): 
         `${path} has the key "${key}", which is refused because it can change what objects inherit.`,
       );
     }
+    const given = (value as { [key: string]: unknown })[key];
+    // Left out, as JSON does.
+    if (given === undefined) continue;
     spend(key.length, path, look);
     checkText(key, `a key of ${path}`);
-    copy[key] = inspect((value as { [key: string]: unknown })[key], `${path}.${key}`, depth + 1, look);
+    copy[key] = inspect(given, `${path}.${key}`, depth + 1, look);
   }
   return copy;
 }

@@ -1,12 +1,21 @@
 /** What is read besides jobs: the bounded logs, and what a store knows about itself. */
-import type { JobEvent, State } from './job.js';
+import type { EventName, JobError, State } from './job.js';
 import type { CleanupPolicy } from './policy.js';
 import type { StoredJob } from './stored-job.js';
 
 /** One line of the event log. */
-export interface EventRecord extends Omit<JobEvent, 'cursor' | 'at'> {
+export interface EventRecord {
   readonly cursor: string;
   readonly at: number;
+  readonly name: EventName;
+  readonly id?: string;
+  readonly type?: string;
+  readonly queue?: string;
+  readonly subject?: string;
+  readonly attempt?: number;
+  readonly error?: Omit<JobError, 'stack'>;
+  /** JSON of a Progress. Events of version 0.1.0 have none. */
+  readonly progress?: string;
 }
 
 export interface LogLine {

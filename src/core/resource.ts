@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /** Resources outside the queue, and leases on them: what a user defines, holds, and finds again. */
 import { type Duration, show } from './duration.js';
 import { LastoutError } from './errors.js';

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /** Bounded slots with a bounded waiting line: the backpressure helper. */
 import { type Duration, show, toMs } from './duration.js';
 import { BackpressureError, LastoutError } from './errors.js';

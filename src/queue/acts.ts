@@ -1,5 +1,6 @@
 /** What an operator does with jobs by hand: cancel, retry, remove, reschedule; and looking them up. */
 import { readableMessage, whyUnreadable } from '../core/coded.js';
+import { refuseOther, typeBefore } from '../core/definition.js';
 import { show } from '../core/duration.js';
 import { isUnknown, tellsNothing } from '../core/deadlines.js';
 import { LastoutError } from '../core/errors.js';
@@ -149,9 +150,12 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
         );
       return act(which, 'reschedule', ['pending'], {}, { kind: 'reschedule', when, priority });
     },
-    async get(id: string): Promise<Job | null> {
-      const [job] = await byIds(store, [checkId(id)]);
-      return job ? toJob(job, cleanup) : null;
+    async get(first: unknown, second?: unknown): Promise<Job | null> {
+      const type = typeBefore(first);
+      const [stored] = await byIds(store, [checkId(type === null ? first : second)]);
+      const job = stored ? toJob(stored, cleanup) : null;
+      if (job) refuseOther(job, type);
+      return job;
     },
     async find(given: Filter & { limit?: number; cursor?: string } = {}): Promise<Page<Job>> {
       const { limit, cursor, ...filter } = ownFilter(given, ['limit', 'cursor']);

@@ -4,7 +4,7 @@ import { show } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import type { JobOptions, Logger } from '../core/job.js';
 import { toStoredText } from '../core/json.js';
-import { checkKey, checkSubject, checkType } from '../core/names.js';
+import { checkId, checkKey, checkSubject, checkType } from '../core/names.js';
 import { type OptionValues, policyText, readDeduplicationKey, readOptions } from '../core/options.js';
 import { defaults } from '../core/policy.js';
 import { printOf } from '../core/print.js';
@@ -115,10 +115,11 @@ function build(details: TypeDetails, input: unknown, given: OptionValues, system
       'SUBJECT_REQUIRED',
       `Job type "${details.name}" checks its subject, and this job has none; give subject with the type or the job.`,
     );
+  const id = given.id ?? perInput(details, 'id', input) ?? base.id ?? null;
   return {
-    id: given.id ?? system.id(),
-    idGiven: given.id !== undefined,
-    print: given.id === undefined ? null : printOf(given.id, details.name, text),
+    id: id ?? system.id(),
+    idGiven: id !== null,
+    print: id === null ? null : printOf(id, details.name, text),
     type: details.name,
     queue: given.queue ?? base.queue ?? defaults.queue,
     priority: given.priority ?? base.priority ?? defaults.priority,
@@ -145,6 +146,7 @@ const checks = {
   subject: checkSubject,
   deduplicationKey: readDeduplicationKey,
   exclusiveKey: (key: unknown) => checkKey(key, 'exclusiveKey'),
+  id: (id: unknown) => checkId(id, 'id'),
 } as const;
 
 function perInput(details: TypeDetails, name: keyof typeof checks, input: unknown): string | null | undefined {

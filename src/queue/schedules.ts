@@ -152,8 +152,9 @@ function refuseOptions(options: JobOptions): void {
   }
 }
 
+/** Each tick has an id of its own, whatever the type says. */
 function templateOf(name: string, { id: _, idGiven: __, ...made }: NewJob): Template {
-  return { ...made, source: made.source ?? `schedule:${name}` };
+  return { ...made, print: null, source: made.source ?? `schedule:${name}` };
 }
 
 /** With the same rhythm the ticks go on where the old one was; another one begins now. */

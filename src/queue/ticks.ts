@@ -8,7 +8,10 @@ import { type Zone, zoneOf } from './wall-clock.js';
 export type Missed = 'skip' | 'once' | 'all';
 
 /** When a schedule ticks. Times of a cron expression are read in its time zone, UTC unless given. */
-export type ScheduleWhen = ({ cron: string; timeZone?: string } | { every: Duration }) & { missed?: Missed };
+export type ScheduleWhen = (
+  | { cron: string; timeZone?: string; every?: never }
+  | { every: Duration; cron?: never; timeZone?: never }
+) & { missed?: Missed };
 
 /** As it is stored. */
 export type Rhythm = { readonly cron: string; readonly timeZone: string } | { readonly everyMs: number };

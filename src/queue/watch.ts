@@ -1,9 +1,10 @@
 /** Watching what happens: the event log as an async iterable, listeners by name, and waiting for one job. */
-import { readableMessage } from '../core/coded.js';
+import { readableMessage, whyUnreadable } from '../core/coded.js';
+import { refuseOther, typeBefore } from '../core/definition.js';
 import { type Duration, toMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import { harmless } from '../core/harmless.js';
-import { eventNames, type Job, type JobEvent, type Logger } from '../core/job.js';
+import { type EventName, eventNames, type Job, type JobEvent, type Logger, type Progress } from '../core/job.js';
 import { checkId, checkSubject, systemQueue } from '../core/names.js';
 import type { EventRecord, Store } from '../core/store.js';
 import type { System } from '../core/system.js';
@@ -23,10 +24,16 @@ export interface EventOptions {
   signal?: AbortSignal;
 }
 
+export interface WaitOptions {
+  timeout?: Duration;
+  signal?: AbortSignal;
+}
+
 export interface Watch {
   events(options?: EventOptions): AsyncIterable<JobEvent>;
-  on(name: JobEvent['name'], listener: (event: JobEvent) => void): () => void;
-  wait(id: string, options?: { timeout?: Duration; signal?: AbortSignal }): Promise<Job>;
+  on<N extends EventName>(name: N, listener: (event: Extract<JobEvent, { name: N }>) => void): () => void;
+  /** `(id, options)` or `(type, id, options)`. */
+  wait(first: unknown, ...rest: readonly unknown[]): Promise<Job>;
   /** An event that is not in the log, to those who listen by name. */
   tell(event: JobEvent): void;
   /** Whoever waits looks once more: resolves when all have. */
@@ -166,10 +173,12 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
     }
   }
 
-  async function waitFor(id: string, given: { timeout?: Duration; signal?: AbortSignal }): Promise<Job> {
-    const options = ownOptions(given, ['timeout', 'signal'], 'The options of wait');
+  async function waitFor(args: readonly unknown[]): Promise<Job> {
+    const type = typeBefore(args[0]);
+    const [asked, given = {}] = type === null ? args : args.slice(1);
+    const options = ownOptions(given as WaitOptions, ['timeout', 'signal'], 'The options of wait');
     checkSignal(options.signal, 'The options of wait');
-    checkId(id);
+    const id = checkId(asked);
     const until =
       options.timeout === undefined ? Number.POSITIVE_INFINITY : system.monotonic() + toMs(options.timeout, 'timeout');
     const how = outlasting(options.signal, until, awayMaxMs);
@@ -189,6 +198,7 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
       });
       if (job === undefined) continue;
       if (!job) throw new LastoutError('JOB_NOT_FOUND', `There is no job ${id}.`);
+      refuseOther(job, type);
       if (job.state !== 'pending' && job.state !== 'processing') return job;
       if (lastLook) throw closedWhileWaiting();
       state = job.state;
@@ -219,19 +229,20 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
       ownOptions({ [name]: true }, eventNames, 'The names of events');
       if (typeof listener !== 'function') throw new LastoutError('UNKNOWN_OPTION', `on('${name}') got no listener.`);
       const set = listeners.get(name) ?? new Set();
-      listeners.set(name, set.add(listener));
+      const heard = listener as (event: JobEvent) => void;
+      listeners.set(name, set.add(heard));
       if (!reader) {
         reader = new AbortController();
         void pump(reader.signal);
       }
       return () => {
-        set.delete(listener);
+        set.delete(heard);
         if (set.size === 0 && listeners.get(name) === set) listeners.delete(name);
         if (listeners.size === 0) stopReading();
       };
     },
-    wait(id, options = {}) {
-      const waiting = waitFor(id, options);
+    wait(...args) {
+      const waiting = waitFor(args);
       const over = waiting.then(
         () => void waits.delete(over),
         () => void waits.delete(over),
@@ -279,10 +290,19 @@ function concerns(event: EventRecord, { subject, type }: EventOptions): boolean 
   return (subject === undefined || event.subject === subject) && (type === undefined || event.type === type);
 }
 
-function toEvent({ at, error, ...event }: EventRecord): JobEvent {
+function toEvent({ at, error, progress, ...event }: EventRecord): JobEvent {
   return {
     ...event,
     at: new Date(at),
     ...(error && { error: { ...error, message: readableMessage(error.message) } }),
-  };
+    ...(event.name === 'progress' && { progress: progressIn(progress) }),
+    // Which fields an event has is the store's word, and the conformance cases hold it.
+  } as JobEvent;
+}
+
+function progressIn(text: string | undefined): Progress {
+  const why = text === undefined ? 'it was told by an earlier version' : whyUnreadable(text);
+  return why === null
+    ? (JSON.parse(text!) as Progress)
+    : { percent: 0, message: `This progress cannot be read: ${why}` };
 }

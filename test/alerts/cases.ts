@@ -137,7 +137,7 @@ export const cases: { readonly [rule in RuleName]: Case } = {
     async make(world) {
       await world.queue.alerts(); // counts from here on
       const broken = defineJob('job', { run: () => fail('no') });
-      for (let n = 0; n < 12; n++) await world.queue.enqueue(n < 3 ? 'fine' : broken, null);
+      for (let n = 0; n < 12; n++) await world.queue.enqueue(n < 3 ? defineJob('fine', {}) : broken, null);
       await runAll(world, broken);
       await runAll(world, defineJob('fine', { run: () => undefined }));
     },

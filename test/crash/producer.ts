@@ -1,5 +1,5 @@
 // A producer process: node producer.js STORE LEDGERS NAME SEED [OUTAGES]. It goes on until it is told to close.
-import { LastoutError, open, type Queue } from '../../src/index.js';
+import { type JobType, LastoutError, open, type Queue } from '../../src/index.js';
 import { flaky, keyed, plain, quick, skipped, slow } from './jobs.js';
 import { instant, openLedger } from './ledger.js';
 import { leaveWithParent } from './parent.js';
@@ -13,7 +13,10 @@ const backlogMax = 120;
 const batchMax = 12;
 let closing = false;
 
-type NewJob = Parameters<Queue['enqueueMany']>[0][number];
+interface NewJob {
+  readonly type: JobType<unknown, unknown>;
+  readonly input: unknown;
+}
 
 function draw(): NewJob {
   const ms = random.below(21);
@@ -40,7 +43,7 @@ async function produce(queue: Queue): Promise<void> {
     ...answers.map(({ id }, index) => ({
       line: 'acked' as const,
       id,
-      type: (jobs[index]!.type as { name: string }).name,
+      type: jobs[index]!.type.name,
       askedAt,
       at,
     })),

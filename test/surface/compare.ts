@@ -11,8 +11,11 @@ export type NotYet = Readonly<Record<string, string>>;
  * Names where the package says more than the surface ("adding is free"), and why.
  * gives: users only receive it, and get more than promised. takes: users only hand it in, and may hand in more.
  * adds: one of several words that users only receive, with more words than promised.
+ * refuses: a function whose types also hold a rule that the surface has only in words; its fields are compared all the same.
  */
-export type Wider = Readonly<Record<string, { readonly way: 'gives' | 'takes' | 'adds'; readonly because: string }>>;
+export type Wider = Readonly<
+  Record<string, { readonly way: 'gives' | 'takes' | 'adds' | 'refuses'; readonly because: string }>
+>;
 
 export interface Comparison {
   readonly surface: string;
@@ -129,7 +132,7 @@ function writeCheck(names: readonly Name[], { entry, wider }: Comparison): { tex
     const of = kind === 'value' ? 'typeof ' : '';
     const ours = `${of}P.${name}${given}`;
     const theirs = `${of}S.${standsIn(way) ? promised(name) : name}${given}`;
-    if (way !== 'takes' && way !== 'adds') {
+    if (way !== 'takes' && way !== 'adds' && way !== 'refuses') {
       lines.push([
         `export type ${name}_read = Fits<${ours}, ${theirs}>;`,
         `the package gives the ${name} that the surface promises`,

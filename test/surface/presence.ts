@@ -47,9 +47,14 @@ export function missingFields(checker: ts.TypeChecker, surface: ts.SourceFile, o
   function fieldsOf(type: ts.Type): Map<string, ts.Symbol> {
     const members = type.isUnion() ? type.types : [type];
     const fields = members
-      .filter((member) => member.flags & ts.TypeFlags.Object)
+      .filter((member) => member.flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection))
       .flatMap((member) => member.getProperties());
-    return new Map(fields.filter((field) => !isForeign(field)).map((field) => [field.name, field]));
+    return new Map(fields.filter((field) => !isForeign(field) && !isNever(field)).map((field) => [field.name, field]));
+  }
+
+  /** A member of a union may name a field only to say that it has none. */
+  function isNever(field: ts.Symbol): boolean {
+    return (checker.getNonNullableType(typeOf(checker, field)).flags & ts.TypeFlags.Never) !== 0;
   }
 
   /** What a promise or a list holds. */

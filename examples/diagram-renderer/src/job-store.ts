@@ -40,7 +40,7 @@ export type Process = (job: ClaimedJob) => Promise<Rendered | Outcome>;
 
 /** The job store of the processor: what lastout stores, in the words of the renderer. */
 export interface JobStore {
-  create(diagram: Diagram): Promise<Enqueued>;
+  create(diagram: Diagram): Promise<Enqueued<Rendered>>;
   /** Null: unknown, removed, or no id at all. */
   get(id: string): Promise<RenderJob | null>;
   /** Resolves when the job is completed or failed. */
@@ -77,14 +77,15 @@ export function createJobStore(queue: Queue, config: Config): JobStore {
     create: (diagram) => queue.enqueue(render, diagram),
     async get(id) {
       try {
-        const job = await queue.get(id);
-        return job?.type === render.name ? toRenderJob(job) : null;
+        const job = await queue.get(render, id);
+        return job && toRenderJob(job);
       } catch (error) {
-        if (error instanceof LastoutError && error.code === 'INVALID_ID') return null;
+        // No id at all, or that of a job of another type.
+        if (error instanceof LastoutError && ['INVALID_ID', 'JOB_NOT_FOUND'].includes(error.code)) return null;
         throw error;
       }
     },
-    wait: async (id, signal) => toRenderJob(await queue.wait(id, { signal })),
+    wait: async (id, signal) => toRenderJob(await queue.wait(render, id, { signal })),
     work: (process, concurrency) =>
       queue.work([define(process)], { concurrency, poll: config.jobPollIntervalMs, ...claim }),
     cleanup: async () => (await queue.sweep()).removed,
@@ -104,12 +105,12 @@ const statusOf = {
   expired: 'failed',
 } as const;
 
-function toRenderJob(job: Job): RenderJob {
+function toRenderJob(job: Job<Diagram, Rendered>): RenderJob {
   const { id, state, result, error, createdAt, startedAt, completedAt } = job;
   return {
     id,
     status: statusOf[state],
-    shortlink: (result as Rendered | null)?.shortlink ?? null,
+    shortlink: result?.shortlink ?? null,
     error: error?.message ?? null,
     errorCode: error?.code ?? null,
     createdAt,

@@ -61,7 +61,7 @@ export class InMemoryJobQueue implements AsyncDisposable {
     return { removed };
   }
 
-  add<I, R>(type: JobType<I, R>, input: I): Promise<Enqueued> {
+  add<I, R>(type: JobType<I, R>, input: I): Promise<Enqueued<R>> {
     return this.queue.enqueue(type, input);
   }
 

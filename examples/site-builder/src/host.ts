@@ -36,7 +36,10 @@ export class Host {
       subscribe: (event, handler) => this.bus.subscribe(event, handler),
       registerJob: (type) => void this.jobTypes.set(type.name, type),
       // By definition, not by name alone: the job gets what its definition says, here the exclusiveKey.
-      enqueueJob: (type, input, options) => this.queue.enqueue(this.jobTypes.get(type) ?? type, input, options),
+      enqueueJob: (type, input, options) => {
+        const known = this.jobTypes.get(type);
+        return known ? this.queue.enqueue(known, input, options) : this.queue.enqueue(type, input, options);
+      },
       findJobs: (filter) => this.queue.find(filter),
     };
     await plugin.onRegister(context);

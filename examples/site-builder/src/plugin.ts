@@ -18,7 +18,7 @@ export interface ServicePluginContext {
   readonly entityService: Pick<EntityService, 'getEntityTypes' | 'listEntities'>;
   subscribe(event: EntityEvent, handler: EntityHandler): () => void;
   registerJob(type: JobType<NoInput, BuildResult>): void;
-  enqueueJob(type: string, input: NoInput, options: JobOptions): Promise<Enqueued>;
+  enqueueJob(type: string, input: NoInput, options: JobOptions): Promise<Enqueued<unknown>>;
   findJobs(filter: Filter & { limit: number }): Promise<Page<Job>>;
 }
 

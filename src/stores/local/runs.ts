@@ -18,11 +18,15 @@ export function tellIn(
     last[1].push(row.id);
     return;
   }
-  const event: { -readonly [K in keyof StepEvent]: StepEvent[K] } = { name, type: row.type, queue: row.queue };
-  if (row.subject !== null) event.subject = row.subject;
-  if (attempt !== undefined) event.attempt = attempt;
-  if (error) event.error = error;
-  runs.push([event, [row.id]]);
+  runs.push([eventOf(name, row, { ...(attempt !== undefined && { attempt }), ...(error && { error }) }), [row.id]]);
+}
+
+export function eventOf(
+  name: StepEvent['name'],
+  row: Row,
+  more: Pick<StepEvent, 'attempt' | 'error' | 'progress'>,
+): Run[0] {
+  return { name, type: row.type, queue: row.queue, ...(row.subject !== null && { subject: row.subject }), ...more };
 }
 
 function isLike(event: Run[0], name: StepEvent['name'], row: Row, attempt: number | undefined): boolean {

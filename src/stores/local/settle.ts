@@ -8,7 +8,7 @@ import { backToPending, endClaimed } from './end.js';
 import { heldUnder } from './fence.js';
 import { insertThen } from './insert.js';
 import { instantOf } from './instant.js';
-import { claimRecord, type Step, tell } from './step.js';
+import { claimRecord, type Step, tell, tellProgress } from './step.js';
 import { bounds, type ClaimRecord, type Row } from './tables.js';
 
 export function settle(step: Step, request: SettleRequest): Settled {
@@ -120,7 +120,7 @@ export function note(step: Step, owner: string, notes: readonly Note[]): SettleA
     if (progress !== null) {
       held.row.progress = progress;
       step.tables.save(held.row);
-      tell(step, 'progress', held.row);
+      tellProgress(step, held.row, progress);
     }
     if (lines.length > 0) addLines(step, held.row, lines);
     return 'ok';

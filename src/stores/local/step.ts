@@ -4,7 +4,7 @@ import type { JobError } from '../../core/job.js';
 import { systemQueue } from '../../core/names.js';
 import type { EventRecord, Hint } from '../../core/store.js';
 import { freesSlot } from './limits.js';
-import { type Run, tellIn } from './runs.js';
+import { eventOf, type Run, tellIn } from './runs.js';
 import { type ClaimRecord, type Row, type Tables, type TallyState, tallyStates } from './tables.js';
 
 export type StepEvent = Omit<EventRecord, 'cursor' | 'at'>;
@@ -132,6 +132,10 @@ export function touchClaim(step: Step, record: ClaimRecord): void {
 export function holderOf(step: Step, row: Row): ClaimRecord | undefined {
   const record = step.tables.claimOf(row);
   return record && (claimRecord(step, record.epoch) ?? record);
+}
+
+export function tellProgress(step: Step, row: Row, progress: string): void {
+  step.events.push([eventOf('progress', row, { progress }), [row.id]]);
 }
 
 export function tell(step: Step, name: StepEvent['name'], row: Row, attempt?: number, error?: JobError): void {

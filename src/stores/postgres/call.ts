@@ -33,7 +33,7 @@ export function inOrder(call: Call): Call {
   return (fn, args, tx) => {
     if (asking && tx === undefined && !isReading(fn)) return asking.then(() => call(fn, args));
     const answer = call(fn, args, tx);
-    if (fn === 'read_events_v1' && args[0] === null) {
+    if (fn === 'read_events_v2' && args[0] === null) {
       const asked = Promise.allSettled([asking, answer]).then(() => {
         if (asking === asked) asking = null;
       });

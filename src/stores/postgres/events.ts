@@ -16,7 +16,7 @@ export function fromOf(cursor: string | null): From | null {
   return { row: Math.max(1, Number(match[1])), read: Number(match[2]) };
 }
 
-/** `rows`: of read_events_v1, the first of which says up to where all is decided, up to where rows are gone, and what comes next. */
+/** `rows`: of read_events_v2, the first of which says up to where all is decided, up to where rows are gone, and what comes next. */
 export function eventPage(rows: Rows, after: string | null, from: From | null, limit: number): EventPage {
   const [decided, trimmed] = rows[0] as readonly number[];
   const next = Number(rows[0]![8]);
@@ -36,7 +36,7 @@ export function eventPage(rows: Rows, after: string | null, from: From | null, l
 }
 
 function eventsIn(row: readonly unknown[]): Omit<EventRecord, 'cursor'>[] {
-  const [, at, name, type, queue, subject, attempt, error, ids] = row;
+  const [, at, name, type, queue, subject, attempt, error, ids, progress] = row;
   const event = {
     at: at as number,
     name: name as EventRecord['name'],
@@ -45,6 +45,7 @@ function eventsIn(row: readonly unknown[]): Omit<EventRecord, 'cursor'>[] {
     ...(subject !== null && { subject: subject as string }),
     ...(attempt !== null && { attempt: attempt as number }),
     ...(error !== null && { error: errorIn(error as string) }),
+    ...(progress !== null && { progress: progress as string }),
   };
   return ids === null ? [event] : (ids as string).split(',').map((id) => ({ ...event, id }));
 }

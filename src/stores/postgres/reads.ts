@@ -25,7 +25,7 @@ export async function readLog(call: Call, now: number | null, request: ReadReque
   switch (request.log) {
     case 'events': {
       const from = fromOf(request.after);
-      const rows = await call('read_events_v1', [from?.row ?? null, request.limit]);
+      const rows = await call('read_events_v2', [from?.row ?? null, request.limit]);
       return eventPage(rows, request.after, from, request.limit);
     }
     case 'job': {

@@ -170,8 +170,8 @@ function prefixOf(options: object): string {
 }
 
 interface BySentinel {
-  readonly sentinels?: readonly object[] | null;
-  readonly failoverDetector?: boolean;
+  readonly sentinels?: readonly object[] | null | undefined;
+  readonly failoverDetector?: boolean | undefined;
 }
 
 /** Connections of ours follow whatever the client does; but who gave it may write with it, and not know. */

@@ -10,6 +10,18 @@ export const noteCases = [
     assert.equal(await note(hold, { progress: '{"percent":20,"step":"b"}' }), 'ok');
     assert.equal((await job(id)).progress, '{"percent":20,"step":"b"}');
   }),
+  storeCase('note: each event of progress carries its own, as it was given', async ({ add, take, note, watch }) => {
+    await add();
+    const hold = await take();
+    const news = await watch();
+    const given = ['{"percent":10}', '{"percent":20,"step":"b","message":"ä"}', '~:coded'];
+    for (const progress of given) await note(hold, { progress });
+    const told = (await news()).map(({ name, id, progress }) => [name, id, progress]);
+    assert.deepEqual(
+      told,
+      given.map((progress) => ['progress', hold.id, progress]),
+    );
+  }),
   storeCase('note: lines alone leave progress as it is', async ({ add, take, note, job }) => {
     const id = await add();
     const hold = await take();

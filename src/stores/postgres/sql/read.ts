@@ -8,16 +8,18 @@ const lines = { most: 1_000, bytes: 262_144 } as const;
 export const read = (s: string): string => `
 -- Records from p_from on that are decided. The first line says up to where they are (which may go back a little, when a
 -- step begins late), up to where rows are gone, and which number comes next.
-create function ${s}.read_events_v1(p_from bigint, p_limit int)
-returns table (no bigint, at bigint, name text, type text, queue text, subject text, attempt int, error text, ids text)
+create function ${s}.read_events_v2(p_from bigint, p_limit int) returns table (
+  no bigint, at bigint, name text, type text, queue text, subject text, attempt int, error text, ids text, progress text
+)
 language plpgsql ${settings} as $$
 declare
   v_decided bigint := ${s}.decided();
 begin
   ${readCommitted()}
   return query select v_decided, (select m.no from ${s}.marks m where m.name = 'trimmed'), null::text, null::text, null::text,
-    null::text, null::int, null::text, (coalesce(pg_sequence_last_value('${s}.event_no'::regclass), 0) + 1)::text;
-  return query select e.no, e.at, e.name, e.type, e.queue, e.subject, e.attempt, e.error, e.ids from ${s}.events e
+    null::text, null::int, null::text, (coalesce(pg_sequence_last_value('${s}.event_no'::regclass), 0) + 1)::text, null::text;
+  return query select e.no, e.at, e.name, e.type, e.queue, e.subject, e.attempt, e.error, e.ids, e.progress
+    from ${s}.events e
     where e.no >= p_from and e.no < v_decided and e.name is not null order by e.no limit p_limit;
 end $$;
 
@@ -86,8 +88,8 @@ begin
     v_answers := v_answers || 'ok'::text;
     if r.progress is not null then
       update ${s}.jobs b set progress = r.progress, flags = b.flags | 1 where b.seq = j.seq;
-      insert into ${s}.events (step, at, name, type, queue, subject, ids)
-      values (v_step, v_now, 'progress', j.type, j.queue, j.subject, j.id);
+      insert into ${s}.events (step, at, name, type, queue, subject, ids, progress)
+      values (v_step, v_now, 'progress', j.type, j.queue, j.subject, j.id, r.progress);
     end if;
     if json_array_length(r.lines) > 0 then perform ${s}.add_lines(v_now, j.seq, r.lines); end if;
   end loop;

@@ -180,7 +180,8 @@ create table ${s}.events (
   subject text collate "C",
   error text collate "C",
   xkey text collate "C",
-  ids text collate "C"
+  ids text collate "C",
+  progress text collate "C"
 ) with (toast_tuple_target = 8160);
 alter table ${s}.events alter ids set storage external;
 -- The sums of all rows up to the mark 'folded'; the mark 'trimmed' is the last row that was removed. kind: 'job', or of the

@@ -143,7 +143,7 @@ for n = 1, tonumber(arg()) do
     if progress ~= '' then
       row.progress = progress
       tables.save(row)
-      step.tell('progress', row)
+      step.tell('progress', row, nil, nil, progress)
     end
     if #lines > 0 then addLines(row, lines) end
   end

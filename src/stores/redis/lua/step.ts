@@ -191,16 +191,16 @@ local function addRun(run, n)
   step.runs[#step.runs + 1] = run
   step.told = step.told + n
 end
-function step.tell(name, row, attempt, problem)
+function step.tell(name, row, attempt, problem, progress)
   local about, last = row.about, step.runs[#step.runs]
-  if last and not problem and not last.error and last.name == name and last.type == about.type
+  if last and not problem and not progress and not last.error and last.name == name and last.type == about.type
     and last.queue == about.queue and last.subject == row.subject and last.attempt == attempt then
     last.ids[#last.ids + 1] = row.id
     step.told = step.told + 1
     return
   end
   local run = { name = name, type = about.type, queue = about.queue, subject = row.subject, attempt = attempt }
-  run.error, run.ids = problem, { row.id }
+  run.error, run.progress, run.ids = problem, progress, { row.id }
   addRun(run, 1)
 end
 
