@@ -45,6 +45,24 @@ describe('alerts: each rule of the table', () => {
   });
 });
 
+describe('alerts: jobs that were replaced', () => {
+  eachStore((on) => {
+    it('are told by an event of their own, and no failures', async () => {
+      const { queue, clock } = await on.still();
+      const told: string[] = [];
+      await queue.alerts(); // looks at endings from here on
+      for (const name of ['replaced', 'failed'] as const)
+        queue.on(name, ({ error }) => told.push(`${name} ${error?.code}`));
+      for (let n = 0; n < 20; n++) await queue.enqueue('build', n, { deduplication: 'replace' });
+      await clock.advance('2m');
+      expect((await queue.alerts()).map(({ rule }) => rule)).not.toContain('failureRate');
+      expect(told).toEqual(Array(19).fill('replaced REPLACED'));
+      expect((await queue.stats()).total).toMatchObject({ pending: 1, failed: 19, replaced: 19 });
+      expect(await queue.audit()).toMatchObject({ clean: true, counts: [] });
+    });
+  });
+});
+
 describe('alerts: an alert', () => {
   const job = defineJob('job', { run: () => undefined });
 

@@ -26,6 +26,7 @@ describe('metrics: what the store knows', () => {
       await queue.enqueue('mail', null, { queue: 'mails', delay: '1h' });
       const { id } = await queue.enqueue('mail', null);
       await queue.cancel(id);
+      for (const input of [1, 2]) await queue.enqueue('build', input, { deduplication: 'replace' });
       await queue.pause('mails');
       await clock.advance('90s');
       const seen = await read(queue);
@@ -34,6 +35,8 @@ describe('metrics: what the store knows', () => {
       expect(seen.get(jobs('mails', 'delayed'))).toBe(1);
       expect(seen.get(jobs('mails', 'processing'))).toBe(0);
       expect(seen.get(jobs('default', 'cancelled'))).toBe(1);
+      expect(seen.get(jobs('default', 'failed'))).toBe(0);
+      expect(seen.get(jobs('default', 'replaced'))).toBe(1);
       expect(seen.get('lastout_oldest_due_age_seconds{queue="mails"}')).toBe(90);
       expect(seen.get('lastout_queue_paused{queue="mails"}')).toBe(1);
       expect(seen.get('lastout_queue_paused{queue="default"}')).toBe(0);

@@ -42,7 +42,6 @@ const notYet: NotYet = {
   HttpCode: http,
   'Context.enqueue': soon,
   'Context.queue': soon,
-  'QueueStats.replaced': soon,
   'StopReport.leases': soon,
 };
 

@@ -63,6 +63,10 @@ for (const version of versions())
         ]);
         const { items } = await queue.retry({ state: 'failed' }, { dryRun: true });
         expect(items.map(({ id }) => id)).not.toContain('finished-replaced');
+        expect((await queue.stats()).queues['asleep']).toMatchObject({ replaced: 1 });
+        expect(await queue.audit()).toMatchObject({ counts: [] });
+        await queue.remove('finished-replaced');
+        expect((await queue.stats()).total.replaced).toBe(0);
       });
 
       test.each(namespaces)('come to their end (%s)', async (namespace) => {

@@ -121,6 +121,7 @@ export const eventNames = [
   'failed',
   'cancelled',
   'expired',
+  'replaced',
   'removed',
   'swept',
   'alert',

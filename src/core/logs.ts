@@ -180,8 +180,8 @@ export interface AuditKind {
 /** At most `limit` rows; a page with a hundred that need attention ends there. */
 export interface AuditPage {
   readonly kinds: { readonly [kind: string]: AuditKind };
-  /** The rows of this page by queue and state, as `find` shows them: over all pages what the tally says. */
-  readonly found: readonly { readonly queue: string; readonly state: State; readonly n: number }[];
+  /** The rows of this page by queue and state, as `find` shows them: over all pages what the tally says. Replaced ones are failed, too. */
+  readonly found: readonly { readonly queue: string; readonly state: State | 'replaced'; readonly n: number }[];
   readonly next: string | null;
 }
 

@@ -273,6 +273,8 @@ export interface QueueTally {
   readonly stalled: number;
   readonly completed: number;
   readonly failed: number;
+  /** The part of `failed` that a newer job has replaced. */
+  readonly replaced: number;
   readonly cancelled: number;
   readonly expired: number;
   readonly paused: boolean;

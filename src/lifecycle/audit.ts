@@ -14,7 +14,7 @@ export interface Audit {
   /** Where a count that is kept differs from the rows that are there. */
   readonly counts: readonly {
     readonly queue: string;
-    readonly state: State;
+    readonly state: State | 'replaced';
     readonly counted: number;
     readonly found: number;
   }[];
@@ -37,6 +37,7 @@ interface Sums {
 
 const pageLimit = 1_000;
 const thingsLimit = 500;
+const kept = [...states, 'replaced'] as const;
 
 /** So often it looks where counts and rows differ: what others do meanwhile is no difference that stays. */
 const looksMax = 5;
@@ -52,7 +53,8 @@ export async function auditOn(store: Store, system: System, cleanup: CleanupPoli
   return { clean, counts, kinds: Object.fromEntries(gathered(kinds)) };
 }
 
-const nameOf = ({ queue, state }: { readonly queue: string; readonly state: State }): string => `${queue} ${state}`;
+const nameOf = ({ queue, state }: { readonly queue: string; readonly state: State | 'replaced' }): string =>
+  `${queue} ${state}`;
 
 async function look(store: Store, system: System, cleanup: CleanupPolicy) {
   const kinds = new Map<string, Sums>();
@@ -86,9 +88,7 @@ async function look(store: Store, system: System, cleanup: CleanupPolicy) {
 type Counts = ReadonlyMap<string, number>;
 
 function countsIn({ queues }: Tally): Counts {
-  return new Map(
-    queues.flatMap((tally) => states.map((state) => [nameOf({ queue: tally.queue, state }), tally[state]])),
-  );
+  return new Map(queues.flatMap((tally) => kept.map((state) => [nameOf({ queue: tally.queue, state }), tally[state]])));
 }
 
 /**
@@ -98,7 +98,7 @@ function countsIn({ queues }: Tally): Counts {
 function differences(before: Counts, after: Counts, found: Counts): Audit['counts'] {
   const names = new Set([...before.keys(), ...after.keys(), ...found.keys()]);
   return [...names].sort().flatMap((name) => {
-    const [queue, state] = name.split(' ') as [string, State];
+    const [queue, state] = name.split(' ') as [string, State | 'replaced'];
     const [then, now, there] = [before, after, found].map((numbers) => numbers.get(name) ?? 0) as [
       number,
       number,

@@ -115,7 +115,7 @@ export const gauges = {
   storeUp: { name: 'lastout_store_up', help: '1: the store answered. 0: the other numbers of the store are missing.' },
   jobs: {
     name: 'lastout_jobs',
-    help: 'Stored jobs. Waiting ones are due and delayed ones are not; together they are the pending ones.',
+    help: 'Stored jobs. Waiting ones are due and delayed ones are not; together they are the pending ones. Replaced ones are not among the failed ones.',
     labels: ['queue', 'state'],
   },
   stalled: {

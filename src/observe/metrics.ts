@@ -194,8 +194,9 @@ function isOurs({ queues }: Card): boolean {
 /** The counts of queues that have no label of their own are added up. */
 function showQueue(shown: Shown, tally: QueueTally, isNamed: boolean): void {
   const queue = isNamed ? tally.queue : other;
-  const { pending, delayed, processing, completed, failed, cancelled, expired } = tally;
-  const states = { waiting: pending - delayed, delayed, processing, completed, failed, cancelled, expired };
+  const { pending, delayed, processing, completed, replaced, cancelled, expired } = tally;
+  const failed = tally.failed - replaced;
+  const states = { waiting: pending - delayed, delayed, processing, completed, failed, replaced, cancelled, expired };
   for (const [state, n] of Object.entries(states)) shown.jobs.inc({ queue, state }, n);
   shown.stalled.inc({ queue }, tally.stalled);
   if (!isNamed) return;

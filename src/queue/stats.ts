@@ -4,7 +4,7 @@ import { systemQueue } from '../core/names.js';
 import type { Durability, Engine, QueueTally, Store, Tally } from '../core/store.js';
 import { describeThrown } from '../core/thrown.js';
 
-/** `delayed` is the part of `pending` that is not due yet, `stalled` the part of `processing` whose claim has lapsed. */
+/** `delayed` is the part of `pending` that is not due yet, `stalled` that of `processing` whose claim has lapsed, `replaced` that of `failed`. */
 export interface QueueStats extends Omit<QueueTally, 'queue' | 'blockedUntil'> {
   /** When the rate lets jobs start again; null unless that is what blocks. */
   readonly blockedUntil: Date | null;
@@ -26,7 +26,10 @@ export interface Health {
   readonly lastSweepAt: Date | null;
 }
 
-const counted = ['pending', 'delayed', 'processing', 'stalled', 'completed', 'failed', 'cancelled', 'expired'] as const;
+const counted = [
+  ...(['pending', 'delayed', 'processing', 'stalled', 'completed'] as const),
+  ...(['failed', 'replaced', 'cancelled', 'expired'] as const),
+];
 
 /**
  * The library's own queue is left out; what stalls there is left behind all the same. `others` are leases that could not be
@@ -42,6 +45,7 @@ export function statsOf({ queues: all, paused, overdue }: Tally, others: number)
     stalled: 0,
     completed: 0,
     failed: 0,
+    replaced: 0,
     cancelled: 0,
     expired: 0,
     paused: paused || (queues.length > 0 && queues.every((queue) => queue.paused)),

@@ -1,11 +1,13 @@
 // What must hold of the tables at any moment, whatever is under way: asked of one snapshot.
 import type pg from 'pg';
+import { replacedText } from '../../src/core/replaced.js';
 
 const view = `
 with held as (
   select h.seq, max(c.epoch) as epoch from lastout.claims c cross join lateral unnest(c.seqs) h(seq) group by h.seq
 ), job as (
   select b.seq, b.id, b.type, b.queue, b.xkey, b.slot, b.key, b.over, b.owned_by, p.place, d.state,
+    d.state = 1 and d.error = '${replacedText}' as replaced,
     case when p.seq is null and d.seq is null and h.epoch > b.epoch then h.epoch end as epoch
   from lastout.jobs b left join lastout.pending p on p.type = b.type and p.seq = b.seq
     left join lastout.done d on d.seq = b.seq left join held h on h.seq = b.seq
@@ -13,11 +15,11 @@ with held as (
   select queue, count(place) as pending, count(*) filter (where place = 1) as delayed, count(epoch) as processing,
     count(*) filter (where state = 0) as completed, count(*) filter (where state = 1) as failed,
     count(*) filter (where state = 2) as cancelled, count(*) filter (where state = 3) as expired,
-    count(owned_by) filter (where state is null) as owned
+    count(owned_by) filter (where state is null) as owned, count(*) filter (where replaced) as replaced
   from job group by queue
 ), told as (
   select * from lastout.sums
-  where (pending, delayed, processing, completed, failed, cancelled, expired, owned) <> (0, 0, 0, 0, 0, 0, 0, 0)
+  where (pending, delayed, processing, completed, failed, cancelled, expired, owned, replaced) <> (0, 0, 0, 0, 0, 0, 0, 0, 0)
 ), kinds as (
   select case when queue = 'lastout' then type else 'job' end as kind, count(*) as live from job group by 1
 )`;

@@ -1,6 +1,7 @@
 // The keys of a namespace in Redis, recounted from the rows: what the scripts keep beside them must say the same.
 import type { Redis } from 'ioredis';
 import { expect } from 'vitest';
+import { replacedText } from '../../src/core/replaced.js';
 import type { Store, StoredJob } from '../../src/core/store.js';
 import { noFilter } from '../../src/core/store.js';
 
@@ -28,6 +29,8 @@ export async function auditKeys(client: Redis, store: Store): Promise<void> {
   await auditLanes(client, jobs, keys);
   await auditOwned(client, jobs, keys);
   await auditOrders(client, jobs);
+  const replaced = jobs.filter(({ error }) => error === replacedText).map(({ queue }) => queue);
+  expect(numbers(await client.hgetall(`${root}replaced`))).toEqual(count(replaced));
   const shapes = await client.hgetall(`${root}shapeuses`);
   expect(sum(Object.values(shapes).map(Number))).toBe(jobs.length);
   expect(await client.hlen(`${root}shape`)).toBe(Object.keys(shapes).length);

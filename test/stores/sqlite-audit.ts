@@ -21,6 +21,8 @@ with number as (
   union all select 'processing', queue, count(*) from job where epoch is not null group by queue
   union all select case state when 0 then 'completed' when 1 then 'failed' when 2 then 'cancelled' else 'expired' end,
     queue, count(*) from job where state is not null group by state, queue
+  union all select 'replaced', j.queue, count(*) from lastout_done d cross join lastout_jobs j on j.seq = d.seq
+    where d.rest ->> 'replaced' group by j.queue
   union all select 'uses', cast(policy as text), count(*) from job where not joined group by policy
   union all select 'stored', '', n from (select count(*) as n from job where not joined) where n > 0
 ), told as (

@@ -21,15 +21,17 @@ export function audit(step: Step, { cursor, limit }: ReadRequest & { log: 'audit
     for (const { kind, created, released } of step.tables.totals()) Object.assign(of(kind), { created, released });
   const before = cursor === null ? Number.MAX_SAFE_INTEGER : seqOf(cursor);
   const { rows, next } = step.tables.scan({ filter: noFilter, before, limit, examinedMax: limit, now: step.now });
-  const found = new Map<string, { queue: string; state: State; n: number }>();
-  let amiss = 0;
-  for (const row of rows) {
-    const counts = of(kindOf(row));
-    const { queue } = row;
-    const state = stateOf(step, row);
+  const found = new Map<string, { queue: string; state: State | 'replaced'; n: number }>();
+  const find = (queue: string, state: State | 'replaced'): void => {
     const counted = found.get(`${state} ${queue}`) ?? { queue, state, n: 0 };
     counted.n += 1;
     found.set(`${state} ${queue}`, counted);
+  };
+  let amiss = 0;
+  for (const row of rows) {
+    const counts = of(kindOf(row));
+    find(row.queue, stateOf(step, row));
+    if (row.replaced) find(row.queue, 'replaced');
     if (isWell(step, row)) {
       counts.live += 1;
       continue;

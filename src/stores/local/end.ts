@@ -109,6 +109,7 @@ function enter(step: Step, row: Row, state: FinishedState, { error, errorText, r
   row.keepCount = keep?.count ?? null;
   step.tables.finish(row);
   deltaOf(step, row.queue)[state] += 1;
+  if (row.replaced) deltaOf(step, row.queue).replaced += 1;
   step.mayExceedCap = true;
-  tell(step, state, row, row.attempts, error);
+  tell(step, row.replaced ? 'replaced' : state, row, row.attempts, error);
 }

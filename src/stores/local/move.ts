@@ -90,6 +90,7 @@ export function removeRow(step: Step, row: Row, why: RemovedWhy, reason: string 
   const state = row.state ?? viewOf(step, row).state;
   if (row.state !== null) {
     deltaOf(step, row.queue)[row.state] -= 1;
+    if (row.replaced) deltaOf(step, row.queue).replaced -= 1;
   } else if (row.place === Place.claimed) {
     leaveClaim(step, row, holderOf(step, row), 'lapse');
     if (row.exclusiveKey !== null) passTurn(step, row);

@@ -149,6 +149,7 @@ function emptyCounts(queue: string, paused: boolean): Counts {
     stalled: 0,
     completed: 0,
     failed: 0,
+    replaced: 0,
     cancelled: 0,
     expired: 0,
     paused,

@@ -111,7 +111,8 @@ export function totalOf(step: Step, row: Row): Total {
 }
 
 function noDelta(queue: string): Delta {
-  return { queue, freed: 0, pending: 0, delayed: 0, processing: 0, completed: 0, failed: 0, cancelled: 0, expired: 0 };
+  const finished = { completed: 0, failed: 0, replaced: 0, cancelled: 0, expired: 0 };
+  return { queue, freed: 0, pending: 0, delayed: 0, processing: 0, ...finished };
 }
 
 /** The record of a claim, the same object throughout the step. */

@@ -124,7 +124,7 @@ export interface Tombstone extends Gone {
   readonly left: LeavingKind | null;
 }
 
-export const tallyStates = ['pending', 'delayed', 'processing', ...finishedStates] as const;
+export const tallyStates = ['pending', 'delayed', 'processing', ...finishedStates, 'replaced'] as const;
 export type TallyState = (typeof tallyStates)[number];
 
 /** Retention of finished jobs that have no age rule of their own. */

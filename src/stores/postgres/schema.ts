@@ -2,6 +2,8 @@
  * The tables and functions of a schema. A new schema is made as it is now; one that an earlier version has made is brought
  * there by the upgrades, which change tables and types, and then gets the functions of now in place of its own.
  */
+import { systemQueue } from '../../core/names.js';
+import { replacedText } from '../../core/replaced.js';
 import type { Layout } from './migrate.js';
 import { alike } from './sql/alike.js';
 import { audit } from './sql/audit.js';
@@ -89,6 +91,14 @@ alter table ${s}.done add column retried_as text collate "C";
 update ${s}.done d set retried_as = r.id from (
   select distinct on (b.retry_of) b.retry_of, b.id from ${s}.jobs b where b.retry_of is not null order by b.retry_of, b.seq desc
 ) r join ${s}.jobs o on o.id = r.retry_of where d.seq = o.seq;
+alter table ${s}.events add column replaced int;
+alter table ${s}.counts add column replaced bigint not null default 0;
+alter table ${s}.counts alter column replaced drop default;
+insert into ${s}.counts
+  (queue, kind, created, released, owned, pending, delayed, processing, completed, failed, cancelled, expired, replaced)
+select b.queue, case when b.queue = '${systemQueue}' then b.type else 'job' end, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, count(*)
+from ${s}.done d join ${s}.jobs b on b.seq = d.seq where d.state = 1 and d.error = '${replacedText}' group by 1, 2
+on conflict (queue, kind) do update set replaced = excluded.replaced;
 ${newIdentity(s)}`,
 ];
 

@@ -27,6 +27,7 @@ export function tallyIn(rows: Rows): Tally {
   for (const name of named) countsOf(name);
   for (const [queue, [pending, delayed, processing, completed, failed, cancelled, expired]] of of('counts'))
     Object.assign(countsOf(queue), { pending, delayed, processing, completed, failed, cancelled, expired });
+  for (const [queue, [n]] of of('replaced')) countsOf(queue).replaced = n!;
   for (const [queue, [expired, later]] of of('expired')) {
     const counts = countsOf(queue);
     counts.pending -= expired!;
@@ -69,6 +70,7 @@ function emptyCounts(queue: string, paused: boolean): Counts {
     stalled: 0,
     completed: 0,
     failed: 0,
+    replaced: 0,
     cancelled: 0,
     expired: 0,
     paused,

@@ -14,6 +14,7 @@ export function tallyOf(line: TallyLine): QueueTally {
     stalled: n(4),
     completed: n(5),
     failed: n(6),
+    replaced: n(15),
     cancelled: n(7),
     expired: n(8),
     paused: line[9] === 1,

@@ -112,6 +112,9 @@ const second = (n: Names): string => `
   insert into ${n('meta')} (name, value) values ('identity', lower(hex(randomblob(10))));
   update ${n('done')} set rest = json_set(rest, '$.replaced', json('true'))
   where state = 1 and rest ->> '$.error' = '${replacedText}';
+  insert into ${n('counts')} (name, part, n)
+  select 'replaced', j.queue, count(*) from ${n('done')} d cross join ${n('jobs')} j on j.seq = d.seq
+  where d.state = 1 and d.rest ->> '$.replaced' group by j.queue;
   update ${n('done')} set rest = json_set(ifnull(${n('done')}.rest, '{}'), '$.retriedAs', r.id)
   from (
     select j.rest ->> '$.retryOf' as of, j.id, max(j.seq) from ${n('jobs')} j where j.rest like '%"retryOf":"%' group by 1

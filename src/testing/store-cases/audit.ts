@@ -64,6 +64,7 @@ export const auditCases = [
   storeCase('read: the rows are counted by queue and state, as they are found', async (bench) => {
     await completed(bench, 3);
     await bench.cancel(await bench.add({ queue: 'mail' }));
+    await bench.insert({ type: 'once', key: 'k' }, { type: 'once', key: 'k', deduplication: 'replace' });
     await bench.add({ type: 'running' });
     await bench.add({ type: 'running', exclusiveKey: 'k' });
     await claim(bench.store, { types: ['running'], slots: 2 });
@@ -74,8 +75,8 @@ export const auditCases = [
     bench.advance(10);
     for (const limit of [1, 2, 100])
       assert.deepEqual(await found(bench.store, limit), {
-        ...{ 'default completed': 3, 'default processing': 2, 'default pending': 2, 'default expired': 1 },
-        ...{ 'mail cancelled': 1, 'lastout pending': 1 },
+        ...{ 'default completed': 3, 'default processing': 2, 'default pending': 3, 'default expired': 1 },
+        ...{ 'default failed': 1, 'default replaced': 1, 'mail cancelled': 1, 'lastout pending': 1 },
       });
   }),
   storeCase('read: what a sweep removes is booked as released', async (bench) => {

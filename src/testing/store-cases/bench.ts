@@ -311,6 +311,7 @@ const noTally: Omit<QueueTally, 'queue'> = {
   stalled: 0,
   completed: 0,
   failed: 0,
+  replaced: 0,
   cancelled: 0,
   expired: 0,
   paused: false,

@@ -38,8 +38,8 @@ const transitions = [
     ({ insert }) => insert({ id: 'a' }),
   ),
   tells(
-    'replace tells failed and created',
-    ['failed a', 'created b'],
+    'replace tells replaced and created',
+    ['replaced a', 'created b'],
     ({ insert }) => insert({ id: 'b', deduplication: 'replace' }),
     ({ insert }) => insert({ id: 'a' }),
   ),

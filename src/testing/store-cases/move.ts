@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { FinishedState } from '../../core/job.js';
 import type { Move } from '../../core/store.js';
-import { type Bench, ending, filterOf, type JobSketch, storeCase } from './bench.js';
+import { type Bench, ending, filterOf, storeCase } from './bench.js';
 
 /** One job in each state; a pending one and one that runs come from `live`. */
 async function finished({

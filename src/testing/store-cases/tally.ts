@@ -4,7 +4,8 @@ import type { QueueTally } from '../../core/store.js';
 import { type Bench, cleanupOf, ending, leaseMs, storeCase } from './bench.js';
 
 async function expectTally({ tally }: Bench, expected: Partial<QueueTally>): Promise<void> {
-  const none = { pending: 0, delayed: 0, processing: 0, stalled: 0, completed: 0, failed: 0, cancelled: 0, expired: 0 };
+  const ended = { cancelled: 0, expired: 0 };
+  const none = { ...ended, pending: 0, delayed: 0, processing: 0, stalled: 0, completed: 0, failed: 0, replaced: 0 };
   const counts = Object.entries(await tally()).filter(([name]) => name in none);
   assert.deepEqual(Object.fromEntries(counts), { ...none, ...expected });
 }
@@ -33,6 +34,22 @@ export const tallyCases = [
     await bench.add();
     await bench.settle(await bench.take(), ending.cancel());
     await expectTally(bench, { failed: 1, cancelled: 1 });
+  }),
+  storeCase('tally: a replaced job is a part of the failed ones, until it is removed', async (bench) => {
+    await bench.insert({ id: 'a' }, { id: 'b', queue: 'other' });
+    await bench.insert({ id: 'c', deduplication: 'replace' });
+    await expectTally(bench, { pending: 1, failed: 1, replaced: 1 });
+    assert.equal((await bench.tally('other')).replaced, 1);
+    await bench.settle(await bench.take(), ending.fail({ message: 'Replaced by newer job', code: 'REPLACED' }));
+    await expectTally(bench, { failed: 2, replaced: 1 });
+    await bench.hold('a');
+    await bench.unhold('a');
+    await bench.remove('a');
+    await expectTally(bench, { failed: 1 });
+    bench.advance(10_000);
+    await bench.cleanUp({ jobRetentionMs: 1_000 });
+    await expectTally(bench, {});
+    assert.equal((await bench.tally('other')).replaced, 0);
   }),
   storeCase('tally: a delayed job is a part of pending until it is due', async (bench) => {
     await bench.add({ delay: 1_000 });
@@ -69,20 +86,20 @@ export const tallyCases = [
   storeCase('tally: follows replace, coalesce, supersession and forced moves', async (bench) => {
     await bench.insert({ id: 'a', key: 'k', deduplication: 'skip' });
     await bench.insert({ id: 'b', key: 'k', deduplication: 'replace', delay: 1_000 });
-    await expectTally(bench, { pending: 1, delayed: 1, failed: 1 });
+    await expectTally(bench, { pending: 1, delayed: 1, failed: 1, replaced: 1 });
     await bench.insert({ key: 'k', deduplication: 'coalesce' });
-    await expectTally(bench, { pending: 1, failed: 1 });
+    await expectTally(bench, { pending: 1, failed: 1, replaced: 1 });
     const hold = await bench.take();
     await bench.insert({ id: 'c', key: 'k', deduplication: 'skip' });
     await bench.settle(hold, ending.retry(0));
-    await expectTally(bench, { pending: 1, failed: 1, cancelled: 1 });
+    await expectTally(bench, { pending: 1, failed: 1, replaced: 1, cancelled: 1 });
     await bench.take();
     await bench.cancel('c', { force: true });
-    await expectTally(bench, { failed: 1, cancelled: 2 });
+    await expectTally(bench, { failed: 1, replaced: 1, cancelled: 2 });
     await bench.add({ id: 'd' });
     await bench.take();
     await bench.remove('d', true);
-    await expectTally(bench, { failed: 1, cancelled: 2 });
+    await expectTally(bench, { failed: 1, replaced: 1, cancelled: 2 });
   }),
   storeCase('tally: jobs behind an exclusive key are pending and not delayed', async (bench) => {
     await bench.insert({ exclusiveKey: 'x' }, { exclusiveKey: 'x' }, { exclusiveKey: 'x' });

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import type { CleanupPolicy } from '../../../src/core/policy.js';
 import type { QueueTally, StoredJob } from '../../../src/core/store.js';
 import type { StoreHarness } from '../../../src/testing/index.js';
-import { isOver, type ModelError, type ModelJob, stateOf } from './jobs.js';
+import { isOver, isReplaced, type ModelError, type ModelJob, stateOf } from './jobs.js';
 import type { Model } from './model.js';
 
 export interface Real {
@@ -29,7 +29,7 @@ export const policy: CleanupPolicy = {
   useCompletedTime: true,
 };
 
-const entries = ['created', 'claimed', 'stalled', 'completed', 'failed', 'cancelled', 'expired', 'removed'];
+const entries = ['created', 'claimed', 'stalled', 'completed', 'failed', 'cancelled', 'expired', 'replaced', 'removed'];
 
 /** What the store chose freely is taken over by the model: only a claim that lapsed leaves it a choice. */
 export async function lookForLapsed(model: Model, real: Real): Promise<void> {
@@ -157,6 +157,7 @@ function expectedTally(model: Model): QueueTally[] {
       stalled: processing.filter(({ claim }) => claim!.dueAt <= now).length,
       completed: inState('completed').length,
       failed: inState('failed').length,
+      replaced: inState('failed').filter(isReplaced).length,
       cancelled: inState('cancelled').length,
       expired: own.filter(
         (job) => job.finished === 'expired' || (job.finished === null && !job.claim && isOver(job, now)),

@@ -292,7 +292,7 @@ export class Model {
     job.error = error;
     job.result = result;
     job.againAt = null;
-    this.events.push(`${state} ${job.given.id}`);
+    this.events.push(`${isReplaced(job) ? 'replaced' : state} ${job.given.id}`);
     this.#passTurn(job);
   }
 

@@ -32,11 +32,11 @@ begin
   if v_place is null then return false; end if;
   perform ${s}.enter(j, p_state, p_at, ${s}.error_text(p_code, p_message), null);
   insert into ${s}.events
-    (step, at, name, type, queue, subject, ids, attempt, error, pending, delayed, failed, cancelled, expired, owned)
-  values (p_step, p_now, ${stateName('p_state')}, j.type, j.queue, j.subject, j.id, j.attempts,
+    (step, at, name, type, queue, subject, ids, attempt, error, pending, delayed, failed, replaced, cancelled, expired, owned)
+  values (p_step, p_now, case when p_code = 'REPLACED' then 'replaced' else ${stateName('p_state')} end, j.type, j.queue, j.subject, j.id, j.attempts,
     ${s}.told_text(p_code, p_message), -1, case when v_place = 1 then -1 end,
-    case when p_state = 1 then 1 end, case when p_state = 2 then 1 end, case when p_state = 3 then 1 end,
-    case when j.owned_by is not null then -1 end);
+    case when p_state = 1 then 1 end, case when p_code = 'REPLACED' then 1 end, case when p_state = 2 then 1 end,
+    case when p_state = 3 then 1 end, case when j.owned_by is not null then -1 end);
   return true;
 end $$;
 

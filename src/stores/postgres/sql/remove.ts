@@ -1,4 +1,5 @@
 /** The one door out: a job goes with all that hangs on it, unless it is held or owns something, and leaves a tombstone. */
+import { replacedText } from '../../../core/replaced.js';
 import { leavings, stateName } from './end.js';
 import { owner } from './own.js';
 
@@ -114,19 +115,20 @@ begin
     delete from ${s}.lines l where l.seq = any(array(select j.seq from job j))
   ), ended as (
     delete from ${s}.done d where d.seq = any(array(select j.seq from job j))
-    returning d.seq, d.state, d.epoch, d."left", d.completed_at
+    returning d.seq, d.state, d.epoch, d."left", d.completed_at, d.state = 1 and d.error = '${replacedText}' as replaced
   ), gone as materialized (
-    select j.*, d.state, d.epoch, d."left", d.completed_at from job j join ended d on d.seq = j.seq
+    select j.*, d.state, d.epoch, d."left", d.completed_at, d.replaced from job j join ended d on d.seq = j.seq
   ), tomb as (
     insert into ${s}.tombs (at, epoch, "left", id, type, queue, state, why, reason, print)
     select p_now, g.epoch, g."left", g.id, g.type, g.queue, ${stateName('g.state')}, p_why, p_reason,
       coalesce(g.print, ${s}.tomb_print(g.type, g.input)) from gone g
     where g.owned_by is null and not exists (select 1 from ${s}.tombs t where t.id = g.id offset 0) order by g.completed_at, g.seq
   ), told as (
-    insert into ${s}.events (step, at, name, type, queue, subject, ids, completed, failed, cancelled, expired)
+    insert into ${s}.events (step, at, name, type, queue, subject, ids, completed, failed, cancelled, expired, replaced)
     select p_step, p_now, 'removed', y.type, y.queue, y.subject, string_agg(y.id, ',' order by y.o),
       -nullif(count(*) filter (where y.state = 0), 0), -nullif(count(*) filter (where y.state = 1), 0),
-      -nullif(count(*) filter (where y.state = 2), 0), -nullif(count(*) filter (where y.state = 3), 0)
+      -nullif(count(*) filter (where y.state = 2), 0), -nullif(count(*) filter (where y.state = 3), 0),
+      -nullif(count(*) filter (where y.replaced), 0)
     from (select g.*, row_number() over (order by g.completed_at, g.seq) as o from gone g) y
     group by y.type, y.queue, y.subject order by min(y.o)
   )

@@ -58,19 +58,20 @@ begin
   v_until := ${s}.decided() - 1;
   if v_until > v_from then
     insert into ${s}.counts as c
-      (queue, kind, created, released, owned, pending, delayed, processing, completed, failed, cancelled, expired)
+      (queue, kind, created, released, owned, pending, delayed, processing, completed, failed, cancelled, expired, replaced)
     select e.queue, ${kind}, sum(${created}), sum(${released}), coalesce(sum(e.owned), 0), coalesce(sum(e.pending), 0), coalesce(sum(e.delayed), 0), coalesce(sum(e.processing), 0),
-      coalesce(sum(e.completed), 0), coalesce(sum(e.failed), 0), coalesce(sum(e.cancelled), 0), coalesce(sum(e.expired), 0)
+      coalesce(sum(e.completed), 0), coalesce(sum(e.failed), 0), coalesce(sum(e.cancelled), 0), coalesce(sum(e.expired), 0),
+      coalesce(sum(e.replaced), 0)
     from ${s}.events e where e.no > v_from and e.no <= v_until and e.queue is not null
     group by 1, 2 order by 1, 2
     on conflict (queue, kind) do update set created = c.created + excluded.created,
       released = c.released + excluded.released, owned = c.owned + excluded.owned, pending = c.pending + excluded.pending, delayed = c.delayed + excluded.delayed,
       processing = c.processing + excluded.processing, completed = c.completed + excluded.completed,
       failed = c.failed + excluded.failed, cancelled = c.cancelled + excluded.cancelled,
-      expired = c.expired + excluded.expired;
+      expired = c.expired + excluded.expired, replaced = c.replaced + excluded.replaced;
     with gone as (
       delete from ${s}.counts c where c.pending = 0 and c.delayed = 0 and c.processing = 0 and c.completed = 0
-        and c.failed = 0 and c.cancelled = 0 and c.expired = 0 returning c.kind, c.created, c.released
+        and c.failed = 0 and c.cancelled = 0 and c.expired = 0 and c.replaced = 0 returning c.kind, c.created, c.released
     )
     insert into ${s}.totals as t (kind, created, released)
     select g.kind, sum(g.created), sum(g.released) from gone g group by g.kind
@@ -93,12 +94,14 @@ end $$;
 create view ${s}.sums as
   select a.queue, sum(a.pending)::bigint as pending, sum(a.delayed)::bigint as delayed,
     sum(a.processing)::bigint as processing, sum(a.completed)::bigint as completed, sum(a.failed)::bigint as failed,
-    sum(a.cancelled)::bigint as cancelled, sum(a.expired)::bigint as expired, sum(a.owned)::bigint as owned
+    sum(a.cancelled)::bigint as cancelled, sum(a.expired)::bigint as expired, sum(a.owned)::bigint as owned,
+    sum(a.replaced)::bigint as replaced
   from (
-    select c.queue, c.pending, c.delayed, c.processing, c.completed, c.failed, c.cancelled, c.expired, c.owned from ${s}.counts c
+    select c.queue, c.pending, c.delayed, c.processing, c.completed, c.failed, c.cancelled, c.expired, c.owned, c.replaced
+    from ${s}.counts c
     union all
     select e.queue, coalesce(e.pending, 0), coalesce(e.delayed, 0), coalesce(e.processing, 0), coalesce(e.completed, 0),
-      coalesce(e.failed, 0), coalesce(e.cancelled, 0), coalesce(e.expired, 0), coalesce(e.owned, 0)
+      coalesce(e.failed, 0), coalesce(e.cancelled, 0), coalesce(e.expired, 0), coalesce(e.owned, 0), coalesce(e.replaced, 0)
     from ${s}.events e
     where e.no > (select m.no from ${s}.marks m where m.name = 'folded') and e.queue is not null
   ) a group by a.queue;

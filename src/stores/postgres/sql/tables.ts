@@ -181,11 +181,12 @@ create table ${s}.events (
   error text collate "C",
   xkey text collate "C",
   ids text collate "C",
-  progress text collate "C"
+  progress text collate "C",
+  replaced int
 ) with (toast_tuple_target = 8160);
 alter table ${s}.events alter ids set storage external;
 -- The sums of all rows up to the mark 'folded'; the mark 'trimmed' is the last row that was removed. kind: 'job', or of the
--- library's own queue the type. owned: live jobs that another one owns. created, released: how many there were and are no more,
+-- library's own queue the type. replaced: the part of failed. owned: live jobs that another one owns. created, released: how many there were and are no more,
 -- which totals keeps where nothing else is left to count.
 create table ${s}.counts (
   queue text collate "C" not null,
@@ -200,6 +201,7 @@ create table ${s}.counts (
   failed bigint not null,
   cancelled bigint not null,
   expired bigint not null,
+  replaced bigint not null,
   primary key (queue, kind)
 );
 create table ${s}.totals (

@@ -15,6 +15,8 @@ begin
   return query select 'counts', t.queue, t.pending, t.delayed, t.processing, t.completed, t.failed, t.cancelled, t.expired
     from ${s}.sums t
     where (t.pending, t.delayed, t.processing, t.completed, t.failed, t.cancelled, t.expired) <> (0, 0, 0, 0, 0, 0, 0);
+  return query select 'replaced', t.queue, t.replaced, null::bigint, null::bigint, null::bigint, null::bigint, null::bigint, null::bigint
+    from ${s}.sums t where t.replaced <> 0;
   return query select 'expired', p.queue, count(*), count(*) filter (where p.place = 1), null::bigint, null::bigint, null::bigint,
     null::bigint, null::bigint from ${s}.pending p where p.expires_at <= v_now group by p.queue;
   return query select 'due', p.queue, count(*), null::bigint, null::bigint, null::bigint, null::bigint, null::bigint, null::bigint

@@ -64,6 +64,10 @@ local function look(row)
   local about = row.about
   local field = about.queue .. ':' .. stateOf(row)
   found[field] = (found[field] or 0) + 1
+  if row.replaced then
+    field = about.queue .. ':replaced'
+    found[field] = (found[field] or 0) + 1
+  end
   local kind = kindOf(about.queue == 'lastout' and about.type or 'job')
   if standsSomewhere(row) and not isOrphan(row) then
     kind[4] = kind[4] + 1

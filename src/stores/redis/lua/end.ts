@@ -29,8 +29,9 @@ local function enter(row, state, fields)
   end
   tables.finish(row)
   step.count(row.about.queue, state, 1)
+  if row.replaced then finished.countReplaced(row, 1) end
   step.mayExceedCap = true
-  step.tell(state, row, row.attempts, fields.error and (fields.told or fields.error))
+  step.tell(row.replaced and 'replaced' or state, row, row.attempts, fields.error and (fields.told or fields.error))
 end
 
 -- A pending job ends: cancelled, expired, replaced or superseded.

@@ -6,7 +6,7 @@
  */
 export const finished = String.raw`
 local ENDED, ENDED_ODD, ENDED_OWN, GOES = root .. 'fin', root .. 'fz', root .. 'fo', root .. 'fg'
-local GROUPS = root .. 'groups'
+local GROUPS, REPLACED = root .. 'groups', root .. 'replaced'
 
 local function groupOf(kind, state) return root .. 'g:' .. kind .. ':' .. state end
 local function countedOf(rule) return root .. 'gc:' .. rule end
@@ -162,6 +162,11 @@ function finished.shelve(row)
   row.swift = nil
 end
 function finished.unshelve(row) enterOrders(row) end
+-- How many of the failed ones of a queue a newer job has replaced.
+function finished.countReplaced(row, delta)
+  local queue = row.about.queue
+  if call('HINCRBY', REPLACED, queue, delta) == 0 then call('HDEL', REPLACED, queue) end
+end
 -- A retry was made of it; a plain job that completed is an ordinary one from then on, too.
 function finished.setRetried(row, id)
   if row.swift then

@@ -6,6 +6,7 @@ local function removeRow(row, why, reason)
   if row.heldUntil then holding.lift(row) end -- a hold that is over
   if row.state then
     step.count(row.about.queue, row.state, -1)
+    if row.replaced then finished.countReplaced(row, -1) end
   elseif pending.placeOf(row) == CLAIMED then
     state = 'processing'
     ending.leaveClaim(row, 'lapse')

@@ -6,7 +6,7 @@ local paused, awake = pauses(), 0
 local function of(queue)
   local counts = queues[queue]
   if not counts then
-    counts = { pending = 0, delayed = 0, processing = 0, stalled = 0, completed = 0, failed = 0, cancelled = 0, expired = 0 }
+    counts = { pending = 0, delayed = 0, processing = 0, stalled = 0, completed = 0, failed = 0, replaced = 0, cancelled = 0, expired = 0 }
     queues[queue], order[#order + 1] = counts, queue
   end
   return counts
@@ -25,6 +25,7 @@ for field, n in pairs(pairsIn(call('HGETALL', root .. 'tally'))) do
   local queue, state = match(field, '^(.*):(.*)$')
   add(queue, state, tonumber(n))
 end
+for queue, n in pairs(pairsIn(call('HGETALL', REPLACED))) do add(queue, 'replaced', tonumber(n)) end
 local over = due.expired()
 for member, row in pairs(over) do
   add(row.about.queue, 'pending', -1)
@@ -91,7 +92,7 @@ for _, queue in ipairs(order) do
     queue, counts.pending, counts.delayed, counts.processing, counts.stalled, counts.completed, counts.failed,
     counts.cancelled, counts.expired, stands and 1 or 0, oldest[queue] and whole(max(0, now - oldest[queue])) or false,
     blockedBy, blockedUntil, counts.pending >= (limits.of(queue).maxPending or math.huge) and 1 or 0,
-    named[queue] and 1 or 0,
+    named[queue] and 1 or 0, counts.replaced,
   }
 end
 return { told, paused['*'] and awake == 0 and 1 or 0, finished.countOverAge(now - intervalMs, retentionMs, useCompletedTime) }

@@ -13,6 +13,7 @@ const second = `function()
     local row = not rows.isPlain(reply[2][i + 1]) and tables.stored(reply[2][i])
     if row and row.state == 'failed' and row.error == ending.replaced and not row.replaced then
       row.replaced = true
+      finished.countReplaced(row, 1)
       tables.save(row)
     end
     local old = row and row.retryOf and tables.stored(row.retryOf)
