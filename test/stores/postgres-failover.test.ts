@@ -1,6 +1,7 @@
 // A server that comes back without what was last acknowledged: a lagging standby is promoted, a backup is restored. Numbers of
 // claims are fencing tokens, and must not be given twice.
 import { describe, expect, test } from 'vitest';
+import { byIds } from '../../src/core/pages.js';
 import type { ClaimRequest, Store } from '../../src/core/store.js';
 import { databaseUrl, onServer } from '../services/postgres.js';
 import { copyOfPostgres, dumpOfPostgres, isServed, type PostgresServer, privatePostgres } from '../services.js';
@@ -50,13 +51,18 @@ async function laggingStandby(primary: PostgresServer): Promise<PostgresServer> 
     const { rows } = await after.query('select coalesce(pg_last_wal_replay_lsn() >= $1, false) as isThere', [lsn]);
     return rows[0].isthere;
   });
+  await cutOff(standby, primary);
+  return standby;
+}
+
+async function cutOff(standby: PostgresServer, primary: PostgresServer): Promise<void> {
+  const [before, after] = [await plainClient(primary.url), await plainClient(standby.url)];
   await after.query(`alter system set primary_conninfo = ''`);
   await after.query('select pg_reload_conf()');
   await eventually('the standby hears no more', async () => {
     const { rows } = await before.query('select 1 from pg_stat_replication');
     return rows.length === 0;
   });
-  return standby;
 }
 
 async function promote(standby: PostgresServer): Promise<void> {
@@ -118,6 +124,60 @@ describe.skipIf(!isServed('postgres'))('numbers of claims only grow', () => {
     await restore(databaseUrl(server.url, 'restored'));
     epochs.push(...(await claims(await openStore(databaseUrl(server.url, 'restored')), 3)));
     expectGrowing(epochs);
+  });
+});
+
+describe.skipIf(!isServed('postgres'))('a primary that is killed under load, and its standby promoted', () => {
+  /** Ten callers, until `happen` has ended the server. */
+  async function acknowledgedUntil(
+    store: Store,
+    happen: (soFar: readonly string[]) => Promise<void>,
+  ): Promise<string[]> {
+    const acknowledged: string[] = [];
+    let isOver = false;
+    const produce = async (): Promise<void> => {
+      while (!isOver) {
+        const job = newJob({ type: 'a' });
+        const insert = store.insert([job], { atomic: false });
+        if (await insert.then(Boolean, () => false)) acknowledged.push(job.id);
+        else isOver = true;
+      }
+    };
+    const producing = Array.from({ length: 10 }, produce);
+    await eventually('there is a load', () => acknowledged.length >= 100);
+    await happen(acknowledged);
+    await Promise.all(producing);
+    return acknowledged;
+  }
+
+  test.each([
+    ['an asynchronous standby loses what it has not heard', ''],
+    ['with a synchronous one nothing is lost: what it has not heard was not acknowledged', '*'],
+  ])('%s', async (_, names) => {
+    const primary = await privatePostgres();
+    const store = await openStore(primary.url);
+    const standby = await copyOfPostgres(primary, { follows: true });
+    await standby.start();
+    const client = await plainClient(primary.url);
+    await client.query(`alter system set synchronous_standby_names = '${names}'`);
+    await client.query('select pg_reload_conf()');
+    const question = `select 1 from pg_stat_replication where state = 'streaming' and (sync_state = 'async') = ($1 = '')`;
+    await eventually('the standby follows', async () => (await client.query(question, [names])).rows.length === 1);
+    const waiting = `select 1 from pg_stat_activity where wait_event = 'SyncRep'`;
+    const acknowledged = await acknowledgedUntil(store, async (soFar) => {
+      await cutOff(standby, primary);
+      const wanted = soFar.length + 50;
+      const goesOn = async (): Promise<boolean> =>
+        names === '' ? soFar.length >= wanted : (await client.query(waiting)).rows.length > 0;
+      await eventually('callers go on, or wait', goesOn);
+      await primary.stop('immediate');
+    });
+    await promote(standby);
+    const stored = new Set((await byIds(await openStore(standby.url), acknowledged)).map(({ id }) => id));
+    const lost = acknowledged.filter((id) => !stored.has(id));
+    console.log(`standby "${names}": ${lost.length} of ${acknowledged.length} acknowledged jobs lost`);
+    if (names === '') expect(lost.length).toBeGreaterThanOrEqual(50);
+    else expect(lost).toEqual([]);
   });
 });
 
