@@ -64,7 +64,7 @@ export function observerOn(parts: Parts, settings: ObserveSettings): Observer {
 
 function factsOf({ store, lifecycle, leases }: Parts): Facts {
   return {
-    passes: async (limit) => (await ledgerOn(store, null, limit)).items,
+    passes: async (limit) => (await ledgerOn(store, undefined, limit)).items,
     brokenPasses: () => lifecycle.sweeper.failures,
     failingSweeps: () => [...lifecycle.failingSweeps],
     leasesNeedingAttention: leases.book.attention,

@@ -30,7 +30,7 @@ import { loadObserving, observerOn } from './open-observe.js';
 import { readCleanup, readOpenOptions } from './open-options.js';
 import { openStore, type StoreFactory } from './open-store.js';
 import { workersOn } from './open-workers.js';
-import { actsOn, checkCursor, checkLimit } from './queue/acts.js';
+import { actsOn, checkLimit } from './queue/acts.js';
 import { acceptedOrThrow, tellSkipped } from './queue/gather.js';
 import { atIndex, readBatch } from './queue/batch.js';
 import { allReady, insertInside, transactionOf } from './queue/inside.js';
@@ -202,7 +202,7 @@ async function createQueue(parts: Parts): Promise<Queue> {
     audit: whileOpen(() => auditOn(store, system, cleanup)),
     ledger: whileOpen(async (page = {}) => {
       const { limit, cursor } = ownOptions(page, ['limit', 'cursor'], 'The options of ledger');
-      return ledgerOn(store, checkCursor(cursor), checkLimit(limit));
+      return ledgerOn(store, cursor, checkLimit(limit));
     }),
     hold: whileOpen(async (...args) => acts.hold(...args)),
     release: whileOpen(async (...args) => acts.release(...args)),

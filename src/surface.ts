@@ -107,7 +107,7 @@ export interface Queue extends AsyncDisposable {
   stats(): Promise<Stats>;
   health(): Promise<Health>;
   cancel(which: Which, act?: Act): Promise<Acted<'cancelled' | 'requested' | `already:${FinishedState}`>>;
-  /** A new job with retryOf; the old one stays as it ended. */
+  /** A new job with retryOf; the old one stays as it ended, and is not retried twice unless `again`. */
   retry(which: Which, act?: Act): Promise<Acted<'retried' | 'already_retried' | 'skipped' | 'not_finished'>>;
   /** Pending and finished ones; processing ones only with force. */
   remove(which: Which, act?: Act): Promise<Acted<'removed' | 'held' | 'not_finished'>>;
@@ -115,6 +115,7 @@ export interface Queue extends AsyncDisposable {
   reschedule(
     which: Which,
     to: { delay?: Duration; runAt?: Date; priority?: number },
+    act?: Act,
   ): Promise<Acted<'moved' | 'not_pending'>>;
   /** Stops claims, not enqueues and not what runs. Without a name: every queue. */
   pause(queue?: string): Promise<void>;

@@ -415,6 +415,8 @@ const working: readonly Row[] = (
     ['concurrency 1.5', { concurrency: 1.5 }, 'INVALID_LIMIT'],
     ['maxStalls 0', { maxStalls: 0 }, 'INVALID_LIMIT'],
     ['poll -1', { poll: -1 }, 'INVALID_DURATION'],
+    ['poll 0', { poll: 0 }, 'INVALID_DURATION'],
+    ['no queue', { queues: [] }, 'INVALID_NAME'],
     ['a queue that is no name', { queues: ['a b'] }, 'INVALID_NAME'],
     ['lockDuration', { lockDuration: 5 }, 'UNKNOWN_OPTION'],
   ] as const

@@ -423,6 +423,45 @@ describe.each(engines)('retry, remove and reschedule on %s', (engine) => {
     expect((await on.queue.reschedule(now.id, { delay: 0 })).items).toEqual([{ id: now.id, outcome: 'not_pending' }]);
   });
 
+  it('reschedule by filter goes on from page to page, and a dry run moves nothing', async () => {
+    await using on = await bench(engine);
+    for (const n of [1_000, 50])
+      await on.queue.enqueueMany(
+        Array.from({ length: n }, () => ({ type: 'bulk', input: null, options: { delay: '1h' } })),
+      );
+    const move = (cursor?: string, dryRun = false) =>
+      on.queue.reschedule({ type: 'bulk' }, { delay: 0 }, { dryRun, ...(cursor !== undefined && { cursor }) });
+    expect((await move(undefined, true)).matched).toBeGreaterThan(0);
+    expect((await on.queue.stats()).total).toMatchObject({ delayed: 1_050 });
+    const { outcomes } = await pages(move);
+    expect(outcomes).toEqual({ moved: 1_050 });
+    expect((await on.queue.stats()).total).toMatchObject({ pending: 1_050, delayed: 0 });
+  });
+
+  it('a cursor is taken by the call that made it, and refused by every other', async () => {
+    await using on = await bench(engine);
+    await on.queue.enqueueMany(Array.from({ length: 3 }, () => ({ type: 'bulk', input: null })));
+    const { next } = await on.queue.find({ limit: 1 });
+    const { items } = await on.queue.find({ limit: 2, cursor: next! });
+    expect(items).toHaveLength(2);
+    const calls: ((cursor: string) => Promise<unknown>)[] = [
+      (cursor) => on.queue.cancel({ type: 'bulk' }, { cursor }),
+      (cursor) => on.queue.retry({ type: 'bulk' }, { cursor }),
+      (cursor) => on.queue.remove({ type: 'bulk' }, { cursor }),
+      (cursor) => on.queue.remove({ queue: 'lastout' }, { cursor }),
+      (cursor) => on.queue.reschedule({ type: 'bulk' }, { delay: 0 }, { cursor }),
+      (cursor) => on.queue.ledger({ cursor }),
+      (cursor) => on.queue.leases.find({ cursor }),
+    ];
+    for (const call of calls) expect(await codeOf(call(next!))).toBe('INVALID_CURSOR');
+    const find = (cursor: string) => on.queue.find({ cursor });
+    const strange = ['', '1', 'zz', '.', '1.', `0${next}`, `${next}0`, next!.slice(0, -1), '7.1', 'x'.repeat(10_000)];
+    for (const cursor of strange)
+      for (const call of [find, ...calls]) expect(await codeOf(call(cursor))).toBe('INVALID_CURSOR');
+    for (const cursor of [5, {}, true]) expect(await codeOf(find(cursor as never))).toBe('INVALID_CURSOR');
+    expect((await on.queue.stats()).total).toMatchObject({ pending: 3 });
+  });
+
   it('reschedule wakes a sleeping worker', async () => {
     await using on = await bench(engine);
     const type = jobType('woken', () => 'up');

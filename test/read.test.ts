@@ -236,6 +236,7 @@ describe('stats', () => {
       stalled: 0,
       completed: 0,
       failed: 0,
+      replaced: 0,
       cancelled: 0,
       expired: 0,
       paused: false,

@@ -305,7 +305,9 @@ describe('when: what is refused', () => {
     ['seven fields', '* * * * * * *'], ['four fields', '* * * *'], ['nothing', ''], ['a minute 60', '60 * * * *'],
     ['an hour 24', '0 24 * * *'], ['a day that never comes', '0 0 30 2 *'], ['10 KB', '1,'.repeat(5_000) + '1 * * * *'],
     ['an instant', '2031-01-01T00:00:00'], ['a word', 'daily'], ['@reboot', '@reboot'],
-    ['a number', 5], ['null', null],
+    ['a number', 5], ['null', null], ['a step without a start', '/5 * * * *'], ['a start that is none', '61/5 * * * *'],
+    ['a step 0', '5/0 * * * *'], ['a step beyond the field', '5/70 * * * *'], ['two steps', '5/15/2 * * * *'],
+    ['a step from the last day', '0 0 L/2 * *'],
   ])('%s as cron: INVALID_CRON', (_, cron) => {
     expect(() => read({ cron })).toThrow(expect.objectContaining({ code: 'INVALID_CRON' }));
   }); // biome-ignore format: one list
@@ -340,5 +342,32 @@ describe('when: what is refused', () => {
     const { rhythm, missed } = readWhen({ cron }, now);
     expect(rhythm).toMatchObject({ timeZone: 'UTC' });
     expect([iso(nextTick(rhythm, now)!), missed]).toEqual([expected, 'once']);
+  });
+});
+
+describe('when: n/step is from n to the end of its field', () => {
+  it.each([
+    ['5/15 * * * *', '5,20,35,50 * * * *'],
+    ['40/10 7 * * * *', '40,50 7 * * * *'],
+    ['0 3/6 * * *', '0 3,9,15,21 * * *'],
+    ['0 0/1 * * *', '0 * * * *'],
+    ['0 0 5/10 * *', '0 0 5,15,25 * *'],
+    ['0 0 1 2/5 *', '0 0 1 2,7,12 *'],
+    ['0 0 1 FEB/5 *', '0 0 1 2,7,12 *'],
+    ['0 0 * * 1/2', '0 0 * * 1,3,5'],
+    ['0 0 * * MON/2', '0 0 * * 1,3,5'],
+    ['0 0 * * 7/2', '0 0 * * 0'],
+    ['7,10/20,55 * * * *', '7,10,30,50,55 * * * *'],
+  ])('%s is %s', (short, long) => {
+    const ticksOf = (cron: string): string[] => {
+      const ticks: string[] = [];
+      for (let last = at('2030-10-26T00:00Z'); ticks.length < 60; ) {
+        last = nextTick(cronIn('Europe/Berlin', cron), last)!;
+        ticks.push(iso(last));
+      }
+      return ticks;
+    };
+    expect(readWhen({ cron: short }, at('2030-01-01T00:00Z')).rhythm).toMatchObject({ cron: short });
+    expect(ticksOf(short)).toEqual(ticksOf(long));
   });
 });

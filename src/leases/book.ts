@@ -1,4 +1,5 @@
 /** Finding leases again, and what is done to them by hand. Kinds that only other processes know are shown as well. */
+import { openCursor, sealCursor } from '../core/cursor.js';
 import { show } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import type { Page, State } from '../core/job.js';
@@ -33,7 +34,8 @@ export function bookOf(parts: LeaseParts): LeaseBook {
 
   async function find(given: Parameters<Leases['find']>[0] = {}): Promise<Page<Lease>> {
     const filter = ownOptions(given, ['state', 'subject', 'cursor', 'limit'], 'The filter of leases.find');
-    const { state, cursor = null } = filter;
+    const { state } = filter;
+    const cursor = openCursor('leases.find', filter.cursor);
     const limit = checkLimit(filter.limit);
     if (state !== undefined && !leaseStates.includes(state))
       throw new LastoutError('INVALID_FILTER', `state is ${show(state)}; it is one of ${leaseStates.join(', ')}.`);
@@ -45,7 +47,10 @@ export function bookOf(parts: LeaseParts): LeaseBook {
     if (types.length === 0) return { items: [], next: null };
     const found = await store.find({ filter: { ...noFilter, ...asked, types }, cursor, limit });
     const isAsked = (record: StoredJob): boolean => state === undefined || leaseStateOf(record, system.now()) === state;
-    return { items: found.jobs.filter(isAsked).map((record) => handleOf(parts, record)), next: found.next };
+    return {
+      items: found.jobs.filter(isAsked).map((record) => handleOf(parts, record)),
+      next: sealCursor('leases.find', found.next),
+    };
   }
 
   /** The types of all leases that are stored: the books know them, whoever took them. */

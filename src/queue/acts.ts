@@ -1,6 +1,7 @@
 /** What an operator does with jobs by hand: cancel, retry, remove, reschedule; and looking them up. */
 import { readableMessage, whyUnreadable } from '../core/coded.js';
 import { refuseOther, typeBefore } from '../core/definition.js';
+import { openCursor, type Paged, sealCursor } from '../core/cursor.js';
 import { show } from '../core/duration.js';
 import { isUnknown, tellsNothing } from '../core/deadlines.js';
 import { LastoutError } from '../core/errors.js';
@@ -48,7 +49,7 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
   /** By filter, an act looks only at the states it can change; by id, it answers for every job named. */
   async function act<O extends MoveOutcome>(
     which: Which,
-    verb: string,
+    verb: Paged,
     acting: readonly State[],
     options: Act,
     how: Move | ((asked: JobFilter) => Move),
@@ -57,11 +58,11 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
     const move = typeof how === 'function' ? how(asked) : how;
     const filter: JobFilter = asked.ids === null && asked.states === null ? { ...asked, states: acting } : asked;
     const dryRun = options.dryRun ?? false;
-    const cursor = checkCursor(options.cursor);
+    const cursor = openCursor(verb, options.cursor);
     const { items, next } =
       (notForThings.has(move.kind) && mayBeThings(filter) && (await moveJobs(filter, move, dryRun, cursor))) ||
       (await store.move({ filter, move, dryRun, cursor, limit: itemsMax }));
-    return { matched: items.length, items: items as Acted<O>['items'], next };
+    return { matched: items.length, items: items as Acted<O>['items'], next: sealCursor(verb, next) };
   }
 
   /** Without the records of artifacts and temporary folders among them; null: there are none. */
@@ -139,7 +140,9 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
     reschedule(
       which: Which,
       to: Pick<JobOptions, 'delay' | 'runAt' | 'priority'>,
+      given?: Act,
     ): Promise<Acted<'moved' | 'not_pending'>> {
+      const options = readAct(given, 'reschedule');
       const own = ownOptions(to, ['delay', 'runAt', 'priority'], 'The new time of reschedule');
       const when = readWhen(own) ?? null;
       const priority = own.priority === undefined ? null : checkPriority(own.priority);
@@ -148,7 +151,7 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
           'INVALID_DELAY',
           'reschedule needs a delay, a runAt or a priority; run now is { delay: 0 }.',
         );
-      return act(which, 'reschedule', ['pending'], {}, { kind: 'reschedule', when, priority });
+      return act(which, 'reschedule', ['pending'], options, { kind: 'reschedule', when, priority });
     },
     async get(first: unknown, second?: unknown): Promise<Job | null> {
       const type = typeBefore(first);
@@ -161,10 +164,10 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
       const { limit, cursor, ...filter } = ownFilter(given, ['limit', 'cursor']);
       const { jobs, next } = await store.find({
         filter: readFilter(filter),
-        cursor: checkCursor(cursor),
+        cursor: openCursor('find', cursor),
         limit: checkLimit(limit),
       });
-      return { items: jobs.map((job) => toJob(job, cleanup)), next };
+      return { items: jobs.map((job) => toJob(job, cleanup)), next: sealCursor('find', next) };
     },
     async logs(id: string): Promise<readonly { at: Date; message: string; fields: object | null }[]> {
       const lines = await store.read({ log: 'job', id: checkId(id) });
@@ -213,12 +216,6 @@ function checkUntil(until: unknown, now: number): number | null {
   if (at > now) return at;
   const shown = Number.isNaN(at) ? show(until) : new Date(at).toISOString();
   throw new LastoutError('INVALID_DATE', `until of hold is ${shown}; give a Date that is still to come.`);
-}
-
-/** Whether it is one that a page gave is for the store to say. */
-export function checkCursor(cursor: unknown): string | null {
-  if (cursor === undefined || cursor === null || typeof cursor === 'string') return cursor ?? null;
-  throw new LastoutError('INVALID_CURSOR', `cursor is ${show(cursor)}; give what a page gave as "next".`);
 }
 
 export function checkLimit(limit: unknown): number {

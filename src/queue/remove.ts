@@ -1,4 +1,5 @@
 /** Removing by hand. What a job owns goes first, so this may take more than one step; each of them can be repeated. */
+import { openCursor, sealCursor } from '../core/cursor.js';
 import type { Freeing } from '../core/owned.js';
 import { moveEvery } from '../core/pages.js';
 import { type Move, noFilter, type Store, type StoredJob } from '../core/store.js';
@@ -59,12 +60,12 @@ export async function removeWithAllTheyOwn(
 
   const filter = readWhich(which, 'remove');
   if (mayBeThings(filter)) {
-    const { jobs, next } = await store.find({ filter, cursor: options.cursor ?? null, limit: itemsMax });
+    const { jobs, next } = await store.find({ filter, cursor: openCursor('remove', options.cursor), limit: itemsMax });
     const isLive = (job: StoredJob): boolean => isThing(job) && job.state === 'pending';
     if (jobs.some(isLive)) {
       const others = jobs.filter((job) => !isLive(job)).map(({ id }) => id);
       const items = [...(await endThings(jobs.filter(isLive))), ...(await freed(await removeIds(others)))];
-      return { matched: items.length, items, next };
+      return { matched: items.length, items, next: sealCursor('remove', next) };
     }
   }
   const page = await send();

@@ -177,11 +177,29 @@ interface Compiled {
   readonly everyHour: boolean;
 }
 
+/** The last value of each field: second, minute, hour, day, month, weekday. */
+const lastValues = [59, 59, 23, 31, 12, 6] as const;
+
+/** `n/step` is from n to the end of the field, as other crons read it; croner wants that end, or would take more than this. */
+function withEnds(expression: string): string {
+  const fields = expression.split(' ');
+  const skipped = lastValues.length - fields.length;
+  return fields
+    .map((field, index) =>
+      field.replace(/(?<![^,])(\d{1,2}|[A-Za-z]{3})\/(?=\d+(?![^,]))/g, (_, first: string) => {
+        // Sunday is 0 and 7.
+        const last = first === '7' && index + skipped === 5 ? 7 : lastValues[index + skipped];
+        return `${first}-${last}/`;
+      }),
+    )
+    .join(' ');
+}
+
 const compile = remembering((expression: string): Compiled => {
-  const cron = new Cron(expression, { mode: '5-or-6-parts', utcOffset: 0 });
+  const cron = new Cron(withEnds(expression), { mode: '5-or-6-parts', utcOffset: 0 });
   const fields = (cron.getPattern() ?? expression).trim().split(/\s+/);
   return {
-    everyHour: ['*', '?', '*/1', '0-23'].includes(fields.at(-4)!),
+    everyHour: ['*', '?', '*/1', '0-23', '0-23/1'].includes(fields.at(-4)!),
     walls: {
       after: (wall) => cron.nextRun(new Date(wall))?.getTime() ?? null,
       // It looks from the whole second on, and leaves that out.

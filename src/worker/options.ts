@@ -62,7 +62,10 @@ export function readWorkOptions(given: WorkOptions = {}): WorkerSettings {
     queues: readQueues(options.queues),
     leaseMs,
     heartbeatMs,
-    pollMs: options.poll === undefined ? defaults.pollMs : Math.max(pollMinMs, toMs(options.poll, 'poll')),
+    pollMs:
+      options.poll === undefined
+        ? defaults.pollMs
+        : Math.max(pollMinMs, toMs(options.poll, 'poll', 'INVALID_DURATION', { min: 1 })),
     maxStalls: whole(options.maxStalls ?? defaults.maxStalls, 'maxStalls', 1, 1_000),
     name: options.name === undefined ? null : checkName(options.name, 'name'),
     unref: readUnref(options.unref),
@@ -78,6 +81,11 @@ function readQueues(queues: unknown): readonly string[] | null {
   if (queues === undefined) return null;
   const listed = listOf(queues, queuesMax, 'queues', 'INVALID_NAME');
   if (!listed) throw new LastoutError('INVALID_NAME', `queues is ${show(queues)}; give a list of names.`);
+  if (listed.length === 0)
+    throw new LastoutError(
+      'INVALID_NAME',
+      'queues is an empty list, of which nothing would run; leave it out to take every queue.',
+    );
   return listed.map((queue) => checkQueue(queue));
 }
 

@@ -504,7 +504,7 @@ export const mutants = [
   {
     name: 'a tick in the doubled hour of autumn comes twice',
     file: 'src/queue/ticks.ts',
-    from: "everyHour: ['*', '?', '*/1', '0-23'].includes(fields.at(-4)!),",
+    from: "everyHour: ['*', '?', '*/1', '0-23', '0-23/1'].includes(fields.at(-4)!),",
     to: 'everyHour: true,',
     tests: ['test/ticks.test.ts'],
   },
