@@ -105,12 +105,17 @@ describe('alerts: an alert', () => {
     const world = await worldOn(memoryStore(), clock);
     await world.queue.enqueue(job, null);
     await clock.advance('11m');
-    expect(await world.queue.alerts()).toMatchObject([{ rule: 'oldJobs', state: 'firing' }, { rule: 'noWorkers' }]);
+    expect(await world.queue.alerts()).toMatchObject([
+      { rule: 'oldJobs', state: 'firing' },
+      { rule: 'noWorkers' },
+      { rule: 'nobodyTakes', state: 'firing' },
+    ]);
     world.failing.tally = true;
     const blind = await world.queue.alerts();
     expect(blind.map(({ rule, state }) => `${rule} ${state}`)).toEqual([
       'oldJobs firing',
       'noWorkers pending',
+      'nobodyTakes firing',
       'storeUnreachable pending',
     ]);
     world.failing.tally = false;
@@ -209,7 +214,9 @@ describe('alerts: who is told', () => {
     const { lines, logger } = recordingLogger();
     const told: Alert[] = [];
     const notify: AlertOptions['notify'] = ['log', (alert) => told.push(alert)];
-    const queue = await open('memory:', { clock, logger, alerts: { every: '10s', notify } });
+    const queue = await open('memory:', {
+      ...{ clock, logger, alerts: { every: '10s', notify, rules: { nobodyTakes: false } } },
+    });
     const heard: unknown[] = [];
     queue.on('alert', ({ name, id, error }) => heard.push({ name, id, error }));
     await queue.enqueue(job, null);
@@ -305,7 +312,7 @@ describe('alerts: the options', () => {
 
   it('a rule that is off finds nothing, and the threshold of a rule is in its words', async () => {
     const clock = fakeClock();
-    const rulesOf = { noWorkers: false, oldJobs: { above: 60_000 } } as const;
+    const rulesOf = { noWorkers: false, nobodyTakes: false, oldJobs: { above: 60_000 } } as const;
     const queue = await open('memory:', { clock, alerts: { rules: rulesOf } });
     await queue.enqueue('job', null);
     await clock.advance('2m');

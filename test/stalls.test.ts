@@ -135,6 +135,13 @@ describe.each(engines)('a worker that died, on %s', (engine) => {
       expect(place).toBeLessThan(now + 30_000);
     }
     expect(new Set(after).size).toBe(5);
+    const last = Math.max(...after);
+    const told = await on.queue.explain(ids[after.indexOf(last)]!);
+    expect(told).toMatchObject({ blockedBy: 'delay', until: new Date(last) });
+    expect(told.because).toBe(
+      'Its worker went silent 2 times while it ran: from the second time on it comes back only after a wait of up to half a minute. ' +
+        `It is not due before ${new Date(last).toISOString()}.`,
+    );
   });
 
   it('neighbours that were only claimed ahead are not charged, and are not claimed ahead again', async () => {

@@ -38,6 +38,8 @@ export type ReadRequest =
       readonly queues: readonly string[] | null;
       readonly limit: number;
     }
+  /** The types that have due jobs, by queue, and how long the oldest has been due; those past their ttl are left out. */
+  | { readonly log: 'lanes' }
   /** Why a job is where it is. */
   | { readonly log: 'why'; readonly id: string }
   /** What a cleanup by this policy removes, page by page. */
@@ -72,12 +74,21 @@ export interface EventPage {
   readonly reset: boolean;
 }
 
+/** Due jobs of one type in one queue. */
+export interface DueLane {
+  readonly type: string;
+  readonly queue: string;
+  /** The oldest, since it was due, by the store's clock. */
+  readonly waitedMs: number;
+}
+
 /** What a worker takes. */
 export interface Card {
   readonly name: string;
   readonly types: readonly string[];
   /** Null: every queue. */
   readonly queues: readonly string[] | null;
+  /** 0: it does not run; it was here lately, and will be again. */
   readonly concurrency: number;
 }
 
@@ -120,7 +131,7 @@ export interface Why {
   readonly paused: boolean;
   readonly blockedBy: 'concurrency' | 'rate' | null;
   readonly blockedUntil: number | null;
-  /** Living cards that take its type and its queue. */
+  /** Living cards that take its type and its queue, of workers that run. */
   readonly workers: number;
 }
 
@@ -191,6 +202,7 @@ export type LogAnswer =
   | EventPage
   | readonly LogLine[]
   | readonly HeldClaim[]
+  | readonly DueLane[]
   | number
   | Why
   | null

@@ -11,6 +11,7 @@ import type { QueueLimits } from './limits.js';
 import type {
   AuditPage,
   Card,
+  DueLane,
   EventPage,
   HeldClaim,
   LedgerPage,
@@ -343,6 +344,7 @@ export interface Store {
   read(request: ReadRequest & { log: 'job' }): Promise<readonly LogLine[]>;
   read(request: ReadRequest & { log: 'claims' }): Promise<readonly HeldClaim[]>;
   read(request: ReadRequest & { log: 'due' }): Promise<number>;
+  read(request: ReadRequest & { log: 'lanes' }): Promise<readonly DueLane[]>;
   read(request: ReadRequest & { log: 'why' }): Promise<Why | null>;
   read(request: ReadRequest & { log: 'plan' }): Promise<PlanPage>;
   read(request: ReadRequest & { log: 'ledger' }): Promise<LedgerPage>;

@@ -89,7 +89,11 @@ function explainWaiting(job: StoredJob, why: Why, now: number): Told {
   const { place, turnOf, paused, blockedBy, blockedUntil, workers } = why;
   const { queue, type } = job;
   if (job.dueAt! > now)
-    return told(`${triedText(job)}It is not due before ${at(job.dueAt!)}.${ttlText(job)}`, job.dueAt, 'delay');
+    return told(
+      `${triedText(job)}${stalledText(job)}It is not due before ${at(job.dueAt!)}.${ttlText(job)}`,
+      job.dueAt,
+      'delay',
+    );
   const due = `${triedText(job)}It is due since ${at(job.dueAt!)}, `;
   if (place === 'behind' && turnOf !== null)
     return told(
@@ -116,6 +120,12 @@ function triedText({ attempts, maxAttempts, error }: StoredJob): string {
   if (attempts === 0 || error === null) return '';
   const { message } = JSON.parse(error) as JobError;
   return `Attempt ${attempts} of ${maxAttempts} failed: ${firstLine(readableMessage(message))}. `;
+}
+
+/** From the second time on, a job that may be what ends its workers waits apart from its neighbours. */
+function stalledText({ stalls }: StoredJob): string {
+  if (stalls < 2) return '';
+  return `Its worker went silent ${stalls} times while it ran: from the second time on it comes back only after a wait of up to half a minute. `;
 }
 
 function ttlText({ expiresAt }: StoredJob): string {

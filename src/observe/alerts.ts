@@ -10,14 +10,14 @@ import { type Finding, type Rule, type RuleName, rules, ruleNames, type Threshol
 import { idsMax, type Lookout, type Sight } from './sight.js';
 
 export interface Alert {
-  /** The same for the same trouble, in every process: the rule, and the queue where it is of one. */
+  /** The same for the same trouble, in every process: the rule, and the queue or the type where it is of one. */
   readonly id: string;
   readonly rule: string;
   readonly severity: 'warning' | 'critical';
   readonly state: 'pending' | 'firing' | 'cleared';
   /** When it came into this state. */
   readonly since: Date;
-  /** The queue and some ids, at most eleven. */
+  /** The queue or the type, and some ids, at most eleven. */
   readonly evidence: readonly string[];
   readonly message: string;
 }
@@ -131,11 +131,11 @@ export function alertsOn({ system, logger, lookout, notifiers }: Parts, settings
   function enter(
     id: string,
     name: RuleName,
-    { queue, evidence, message }: Finding,
+    { queue, type, evidence, message }: Finding,
     state: Alert['state'],
     from?: Moment | null,
   ): Known {
-    const shown = [...(queue === null ? [] : [queue]), ...evidence.slice(0, idsMax)];
+    const shown = [...[queue ?? type].filter((name) => name !== undefined), ...evidence.slice(0, idsMax)];
     const since = from?.at ?? new Date(system.now());
     const alert: Alert = { id, rule: name, severity: rules[name].severity, state, since, evidence: shown, message };
     const one = { alert, sinceMs: from?.monotonicMs ?? system.monotonic() };
@@ -212,6 +212,7 @@ export function alertsOn({ system, logger, lookout, notifiers }: Parts, settings
   };
 }
 
-function idOf(rule: RuleName, { queue }: Finding): string {
-  return queue === null ? rule : `${rule}:${queue}`;
+function idOf(rule: RuleName, { queue, type }: Finding): string {
+  const about = queue ?? type;
+  return about === undefined ? rule : `${rule}:${about}`;
 }

@@ -177,7 +177,7 @@ function showStanding(shown: Shown, { queues, overdue, workers, passes, leases, 
   const ofUsers = queues.filter(({ queue }) => queue !== systemQueue);
   ofUsers.forEach((queue, index) => showQueue(shown, queue, index < labelSetsMax));
   const stalled = queues.reduce((sum, queue) => sum + queue.stalled, 0);
-  shown.workers.set(workers.filter(({ card }) => !isOurs(card)).length);
+  shown.workers.set(workers.filter(({ card }) => card.concurrency > 0 && !isOurs(card)).length);
   shown.overdue.set(overdue);
   shown.orphans.set(orphans.count);
   shown.leases.set(leases.count);

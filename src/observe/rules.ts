@@ -9,6 +9,8 @@ import { type Asks, idsMax, type Sight } from './sight.js';
 export interface Finding {
   /** The queue that it is about; null: the whole store. */
   readonly queue: string | null;
+  /** The type, where it is about one. */
+  readonly type?: string;
   readonly value: number;
   readonly message: string;
   readonly evidence: readonly string[];
@@ -119,6 +121,16 @@ export const rules = {
           message: `${waiting}, and no living worker takes ${due === 1 ? 'it' : 'them'}.`,
         };
       }),
+  },
+  nobodyTakes: {
+    severity: 'warning',
+    unit: 'due jobs',
+    above: 0,
+    clear: 0,
+    pendingMs: 0,
+    look: ({ untaken }) =>
+      untaken.map(({ type, due, message }) => ({ queue: null, type, value: due, message, evidence: [] })),
+    sample: (asks, { type }) => asks.dueOf(type!),
   },
   stalledClaims: {
     severity: 'critical',

@@ -6,6 +6,7 @@ import type { CleanupPolicy } from '../core/policy.js';
 import { type EventPage, noFilter, type QueueTally, type Store, type WorkerCard } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
+import { type Untaken, untakenTypes } from '../core/untaken.js';
 
 /** Most ids that an alert shows. */
 export const idsMax = 10;
@@ -47,6 +48,8 @@ export interface Sight extends Standing {
   /** The last entry of the ledger; where there is none, when this queue was opened. */
   readonly quietSince: number;
   readonly cleanupIntervalMs: number;
+  /** Types whose jobs wait although nobody takes them. */
+  readonly untaken: readonly Untaken[];
   /** Of each queue, in the last minutes, as the event log tells it. */
   readonly endings: ReadonlyMap<string, Endings>;
 }
@@ -55,6 +58,8 @@ export interface Sight extends Standing {
 export interface Asks {
   /** Pending jobs of a queue that have been due for longer than that. */
   dueFor(queue: string, ms: number): Promise<readonly string[]>;
+  /** Pending jobs of a type that are due. */
+  dueOf(type: string): Promise<readonly string[]>;
   stalledIn(queue: string): Promise<readonly string[]>;
   /** Finished jobs that the next cleanup removes for their age. */
   overdue(): Promise<readonly string[]>;
@@ -108,15 +113,16 @@ export function lookoutOn(parts: SightParts): Lookout {
 
   function blind(trouble: string): Sight {
     const at = system.now();
-    return { ...inProcess(), ...nothingSeen, at, quietSince: at, endings: new Map(), trouble };
+    return { ...inProcess(), ...nothingSeen, untaken: [], at, quietSince: at, endings: new Map(), trouble };
   }
   async function look(): Promise<Sight> {
     const seen = inProcess();
     try {
       const standing = await standingOf(parts);
+      const untaken = await untakenTypes(store, cleanup);
       const counted = await endings.count();
       const quietSince = standing.passes[0]?.at.getTime() ?? openedAt;
-      return { ...seen, ...standing, at: system.now(), trouble: null, quietSince, endings: counted };
+      return { ...seen, ...standing, untaken, at: system.now(), trouble: null, quietSince, endings: counted };
     } catch (error) {
       return blind(describeThrown(error).message);
     }
@@ -139,6 +145,11 @@ function asksOf({ store, system, cleanup }: SightParts): Asks {
       const filter = { ...noFilter, states: ['pending'], queues: [queue], before } as const;
       const { jobs } = await store.find({ filter, cursor: null, limit: 10 * idsMax });
       return jobs.filter(({ scheduledFor }) => scheduledFor < before).map(({ id }) => id);
+    },
+    async dueOf(type) {
+      const filter = { ...noFilter, states: ['pending'], types: [type] } as const;
+      const { jobs } = await store.find({ filter, cursor: null, limit: 10 * idsMax });
+      return jobs.filter(({ scheduledFor }) => scheduledFor <= system.now()).map(({ id }) => id);
     },
     async stalledIn(queue) {
       const filter = { ...noFilter, states: ['processing'], queues: [queue] } as const;

@@ -2,7 +2,9 @@
 import { LastoutError } from '../core/errors.js';
 import { systemQueue } from '../core/names.js';
 import type { Durability, Engine, QueueTally, Store, Tally } from '../core/store.js';
+import type { CleanupPolicy } from '../core/policy.js';
 import { describeThrown } from '../core/thrown.js';
+import { untakenTypes } from '../core/untaken.js';
 
 /** `delayed` is the part of `pending` that is not due yet, `stalled` that of `processing` whose claim has lapsed, `replaced` that of `failed`. */
 export interface QueueStats extends Omit<QueueTally, 'queue' | 'blockedUntil'> {
@@ -71,6 +73,7 @@ interface WatchedWorker {
 
 export async function healthOf(
   store: Store,
+  cleanup: CleanupPolicy,
   seen: { closed: boolean; workers: readonly WatchedWorker[]; lastSweepAt: Date | null },
 ): Promise<Health> {
   const warnings: { code: string; message: string }[] = [];
@@ -82,6 +85,7 @@ export async function healthOf(
         if (blocks) ok = false;
         warnings.push({ code, message });
       }
+      for (const { message } of await untakenTypes(store, cleanup)) warnings.push({ code: 'NOBODY_TAKES', message });
     } catch (error) {
       ok = false;
       const code = error instanceof LastoutError ? error.code : 'STORE_UNAVAILABLE';

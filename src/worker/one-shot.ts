@@ -1,5 +1,6 @@
 /** One-shot work: runs what is ready, and what becomes ready meanwhile; then it stops like any worker. */
 import { yearMs } from '../core/duration.js';
+import { fingerprint } from '../core/json.js';
 import { defaults } from '../core/policy.js';
 import type { Worker } from './worker.js';
 
@@ -17,13 +18,27 @@ export async function runOneShot(worker: Worker, forMs: number | null, closing: 
   await idleOrOver(worker, forMs, closing);
   await worker.stop(defaults.graceMs);
   const { store, types, settings } = worker.parts;
+  const known = leaveCard(worker).catch(() => undefined); // where it fails, an alert comes too soon
   const left = await store.read({
     log: 'due',
     types: [...types.keys()],
     queues: settings.queues,
     limit: leftMax,
   });
+  await known;
   return { ran: worker.ran, left };
+}
+
+/** So long after it ran, its types are known to be taken. */
+const recentMs = 3_600_000;
+
+/** One card for all runs of the same types and queues: it says that they come again, and not that one runs. */
+async function leaveCard({ parts: { store, types, settings } }: Worker): Promise<void> {
+  const { name, queues } = settings;
+  const taken = [...types.keys()].sort();
+  const owner = `idle-${fingerprint(JSON.stringify([taken, queues, name]))}`;
+  const card = { name: name ?? owner, types: taken, queues, concurrency: 0 };
+  await store.extend({ owner, leaseMs: recentMs, claims: [], card });
 }
 
 /** Idle is what the store says after the last handler has ended: a hint of what became ready meanwhile may be lost. */

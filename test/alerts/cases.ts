@@ -116,6 +116,20 @@ export const cases: { readonly [rule in RuleName]: Case } = {
     mend: (world) => runAll(world),
     says: /^1 job of queue "default" is due, and no living worker takes it\./,
   },
+  nobodyTakes: {
+    id: 'nobodyTakes:forgotten',
+    async make({ queue, clock }) {
+      await queue.work([done], { poll: '10s' });
+      await queue.enqueue('forgotten', null);
+      await clock.advance('1m');
+      await queue.enqueue('forgotten', null);
+      expect(await queue.alerts()).not.toContainEqual(expect.objectContaining({ rule: 'nobodyTakes' }));
+      await clock.advance(1);
+    },
+    mend: (world) => runAll(world, defineJob('forgotten', { run: () => undefined })),
+    says: /^Nobody takes type "forgotten": 2 jobs are due in queue "default", the oldest for more than a minute/,
+    ids: true,
+  },
   stalledClaims: {
     id: 'stalledClaims:default',
     async make({ queue, store, clock, failing }) {

@@ -4,6 +4,7 @@ import { isAllPaused, isPaused, namesIn } from '../../core/pauses.js';
 import type { CleanupPolicy } from '../../core/policy.js';
 import { seqOf } from '../../core/refusal.js';
 import type {
+  DueLane,
   FindRequest,
   JobFilter,
   LedgerPage,
@@ -64,6 +65,8 @@ export function readLog(step: Step, request: Exclude<ReadRequest, { log: 'identi
       return step.tables.claimsOf(request.owner).map((record) => ({ epoch: record.epoch, ids: heldIds(step, record) }));
     case 'due':
       return step.tables.countDue(request.types, request.queues, step.now, request.limit);
+    case 'lanes':
+      return lanes(step);
     case 'why':
       return why(step, request.id);
     case 'plan':
@@ -75,6 +78,17 @@ export function readLog(step: Step, request: Exclude<ReadRequest, { log: 'identi
     case 'workers':
       return livingCards(step);
   }
+}
+
+function lanes({ tables, now }: Step): readonly DueLane[] {
+  const oldest = new Map<string, DueLane>();
+  for (const lane of tables.dueLanes(now)) {
+    const name = `${lane.queue} ${lane.type}`;
+    const waitedMs = Math.max(0, now - lane.dueAt);
+    if (waitedMs >= (oldest.get(name)?.waitedMs ?? 0))
+      oldest.set(name, { type: lane.type, queue: lane.queue, waitedMs });
+  }
+  return [...oldest.values()];
 }
 
 function ledger({ tables }: Step, { cursor, limit }: ReadRequest & { log: 'ledger' }): LedgerPage {

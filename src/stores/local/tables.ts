@@ -307,6 +307,8 @@ export interface Tables {
   stalledByQueue(now: number): Iterable<{ queue: string; n: number }>;
   /** dueAt of the oldest due job per queue: ready, behind or not yet promoted; those past expiresAt left out. */
   oldestDue(now: number): Iterable<{ queue: string; dueAt: number }>;
+  /** The same per type and queue; one may come several times. */
+  dueLanes(now: number): Iterable<{ type: string; queue: string; dueAt: number }>;
 
   // Limits of queues; a queue that has none is not named.
   limits(): ReadonlyMap<string, QueueLimits>;

@@ -63,8 +63,8 @@ function blockIn({ tables, now }: Step, queue: string): Pick<Why, 'paused' | 'bl
   return { paused, blockedBy: blockedBy === 'paused' ? null : blockedBy, blockedUntil };
 }
 
-function takes({ types, queues }: WorkerCard['card'], type: string, queue: string): boolean {
-  return types.includes(type) && (queues === null || queues.includes(queue));
+function takes({ types, queues, concurrency }: WorkerCard['card'], type: string, queue: string): boolean {
+  return concurrency > 0 && types.includes(type) && (queues === null || queues.includes(queue));
 }
 
 export function livingCards({ tables, now }: Step): readonly WorkerCard[] {

@@ -173,6 +173,19 @@ export function createPending() {
       later.walk((entry) => entry.at <= now && (see(entry) || true));
       for (const [queue, dueAt] of oldest) yield { queue, dueAt };
     },
+    *dueLanes(now: number): Generator<{ type: string; queue: string; dueAt: number }> {
+      const lanes = new Map<string, { type: string; queue: string; dueAt: number }>();
+      const see = ({ row, at }: Entry): boolean => {
+        if (at > now) return false;
+        const name = `${row.queue} ${row.type}`;
+        if (!isOver(row, now) && at < (lanes.get(name)?.dueAt ?? Number.POSITIVE_INFINITY))
+          lanes.set(name, { type: row.type, queue: row.queue, dueAt: at });
+        return true;
+      };
+      for (const line of waiting.values()) line.walk(see);
+      later.walk(see);
+      yield* lanes.values();
+    },
     countDue(types: readonly string[], queues: readonly string[] | null, now: number, limit: number): number {
       const wanted = new Set(types);
       let n = 0;

@@ -181,6 +181,7 @@ export function createTables(): Tables {
       }
     },
     oldestDue: (now) => pending.oldestDue(now),
+    dueLanes: (now) => pending.dueLanes(now),
 
     ...createLimits(claims, (at) => stored.liveAt(at)),
     pendingIn: (queue) => tally.get(queue)?.get('pending') ?? 0,

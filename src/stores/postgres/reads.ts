@@ -40,6 +40,10 @@ export async function readLog(call: Call, now: number | null, request: ReadReque
       const { types, queues, limit } = request;
       return ((await call('read_due_v1', [now, types.join(), queues?.join() ?? null, limit])) as [[number]])[0][0];
     }
+    case 'lanes': {
+      const rows = (await call('read_lanes_v1', [now])) as [string, string, number][];
+      return rows.map(([type, queue, waitedMs]) => ({ type, queue, waitedMs }));
+    }
     case 'why':
       return readWhy(call, now, request.id);
     case 'plan':

@@ -4,6 +4,7 @@ import { seqOf } from '../../core/refusal.js';
 import {
   type AuditPage,
   type ClaimRequest,
+  type DueLane,
   type EventPage,
   farAway,
   type HeldClaim,
@@ -118,6 +119,7 @@ function verbsOn({ call, context, sender, give }: VerbParts): Verbs {
   function read(request: ReadRequest & { log: 'job' }): Promise<readonly LogLine[]>;
   function read(request: ReadRequest & { log: 'claims' }): Promise<readonly HeldClaim[]>;
   function read(request: ReadRequest & { log: 'due' }): Promise<number>;
+  function read(request: ReadRequest & { log: 'lanes' }): Promise<readonly DueLane[]>;
   function read(request: ReadRequest & { log: 'why' }): Promise<Why | null>;
   function read(request: ReadRequest & { log: 'plan' }): Promise<PlanPage>;
   function read(request: ReadRequest & { log: 'ledger' }): Promise<LedgerPage>;

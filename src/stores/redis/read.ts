@@ -38,6 +38,11 @@ export async function readLog(look: Reach, request: Exclude<ReadRequest, { log: 
         .sort((a, b) => a.epoch - b.epoch);
     case 'due':
       return (await look('readDue', [...list(request.types), ...list(request.queues), request.limit])) as number;
+    case 'lanes':
+      return ((await look('readLanes', [])) as [string, string][]).map(([lane, waitedMs]) => {
+        const colon = lane.lastIndexOf(':'); // a queue has none in its name
+        return { type: lane.slice(0, colon), queue: lane.slice(colon + 1), waitedMs: Number(waitedMs) };
+      });
     case 'why':
       return whyIn((await look('readWhy', [request.id])) as WhyReply);
     case 'plan': {

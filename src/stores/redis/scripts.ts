@@ -21,7 +21,7 @@ import { begin, claimPlain } from './lua/plain-claim.js';
 import { insertPlain } from './lua/plain-insert.js';
 import { settlePlain, settleShortWay } from './lua/plain-settle.js';
 import { plan } from './lua/plan.js';
-import { due, readClaims, readDue, readEvents, readLines } from './lua/read.js';
+import { due, readClaims, readDue, readEvents, readLanes, readLines } from './lua/read.js';
 import { ready } from './lua/ready.js';
 import { rows } from './lua/rows.js';
 import { find, findVerb, scan } from './lua/scan.js';
@@ -94,6 +94,7 @@ export const scripts = {
   readLines: reading('readLines', readLines),
   readClaims: reading('readClaims', ...lookedAt, readClaims),
   readDue: reading('readDue', ...lookedAt, due, readDue),
+  readLanes: reading('readLanes', ...lookedAt, due, readLanes),
   readWhy: reading('readWhy', ...lookedAt, limits, allowances, paused, view, cards, why),
   readPlan: reading('readPlan', ...lookedAt, plan),
   readLedger: reading('readLedger', readLedger),

@@ -26,6 +26,7 @@ type Part = Pick<
   | 'firstBehind'
   | 'untold'
   | 'oldestDue'
+  | 'dueLanes'
 >;
 
 export interface Pending extends Part {

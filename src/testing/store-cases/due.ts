@@ -8,7 +8,54 @@ const due = (
   limit = 100,
 ): Promise<number> => store.read({ log: 'due', types, queues, limit });
 
+/** In the order of names: a store may tell them in any. */
+const lanes = async ({ store }: Bench): Promise<readonly (readonly [string, string, number])[]> =>
+  (await store.read({ log: 'lanes' }))
+    .map(({ type, queue, waitedMs }) => [type, queue, waitedMs] as const)
+    .sort(([a, x], [b, y]) => (`${a} ${x}` < `${b} ${y}` ? -1 : 1));
+
 export const dueCases = [
+  storeCase(
+    'read: each type and queue with due jobs is told once, with how long the oldest has waited',
+    async (bench) => {
+      await bench.insert({ type: 'a', priority: 5 }, { type: 'b', delay: 2_000 }, { type: 'd', delay: 9_000 });
+      await bench.insert(
+        { type: 'e', exclusiveKey: 'k' },
+        { type: 'e', exclusiveKey: 'k' },
+        { type: 'f', ttlMs: 2_500 },
+      );
+      bench.advance(1_000);
+      await bench.insert({ type: 'a' }, { type: 'a', queue: 'fast' }, { type: 'a', priority: -5 });
+      assert.deepEqual(await lanes(bench), [
+        ['a', 'default', 1_000],
+        ['a', 'fast', 0],
+        ['e', 'default', 1_000],
+        ['f', 'default', 1_000],
+      ]);
+      bench.advance(2_000);
+      const due = [
+        ['a', 'default', 3_000],
+        ['a', 'fast', 2_000],
+        ['b', 'default', 1_000],
+        ['e', 'default', 3_000],
+      ];
+      assert.deepEqual(await lanes(bench), due);
+      await bench.tend();
+      assert.deepEqual(await lanes(bench), due);
+    },
+  ),
+  storeCase('read: a type whose jobs all run, or have ended, is not told', async (bench) => {
+    await bench.insert({}, {});
+    const hold = await bench.take({ slots: 1 });
+    assert.equal((await lanes(bench)).length, 1);
+    const other = await bench.take({ slots: 1 });
+    assert.deepEqual(await lanes(bench), []);
+    await bench.settle(hold, ending.complete());
+    await bench.settle(other, ending.retry(500));
+    assert.deepEqual(await lanes(bench), []);
+    bench.advance(700);
+    assert.deepEqual(await lanes(bench), [['mail', 'default', 200]]);
+  }),
   storeCase('read: what is due is counted by type and queue', async (bench) => {
     await bench.insert({}, { queue: 'fast' }, { type: 'sms' }, { type: 'sms', queue: 'fast' }, { type: 'fax' });
     assert.equal(await due(bench), 2);

@@ -167,6 +167,7 @@ const workers = [
       { ...card, types: ['sms'], queues: ['slow', 'fast'] },
     ];
     for (const [n, shown] of cards.entries()) await show(bench.store, `worker-${n}`, shown);
+    await show(bench.store, 'worker-8', { ...card, concurrency: 0 }); // was here, and does not run
     await show(bench.store, 'worker-9', card, 10);
     assert.deepEqual([(await why(bench, mail)).workers, (await why(bench, sms)).workers], [3, 2]);
     bench.advance(10);

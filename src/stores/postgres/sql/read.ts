@@ -63,6 +63,14 @@ begin
   ) y;
 end $$;
 
+create function ${s}.read_lanes_v1(p_now bigint) returns table (type text, queue text, waited_ms bigint)
+language plpgsql stable ${settings} as $$
+declare
+  v_now bigint := ${now};
+begin
+  return query select l.type, l.queue, greatest(0, v_now - min(l.due_at)) from ${s}.due_lanes(v_now) l group by l.type, l.queue;
+end $$;
+
 -- p_notes: [{id, epoch, progress, lines: [{message, fields}]}, …]. Written under a claim: a stale one changes nothing.
 create function ${s}.note_v1(p_now bigint, p_sender text, p_owner text, p_notes text)
 returns table (answers text, hints text) language plpgsql ${settings} as $$

@@ -40,25 +40,30 @@ begin
     null::bigint, null::bigint, null::bigint, null::bigint, null::bigint, null::bigint;
 end $$;
 
--- The oldest due job per type, queue and priority, and those that were not promoted yet: read from the heads of the groups.
 create function ${s}.oldest_due(p_now bigint) returns table (queue text, due_at bigint) language plpgsql stable as $$
+begin
+  return query select l.queue, l.due_at from ${s}.due_lanes(p_now) l;
+end $$;
+
+-- The oldest due job per type, queue and priority, and those that were not promoted yet: read from the heads of the groups.
+create function ${s}.due_lanes(p_now bigint) returns table (type text, queue text, due_at bigint) language plpgsql stable as $$
 declare
   v_type bigint := -2147483649;
   v_queue bigint := 0;
   v_priority int := 0;
 begin
   loop
-    select p.queue, p.due_at, hashtext(p.type), ${queueHash('p.queue')}, p.priority
-    into queue, due_at, v_type, v_queue, v_priority from ${s}.pending p
+    select p.type, p.queue, p.due_at, hashtext(p.type), ${queueHash('p.queue')}, p.priority
+    into type, queue, due_at, v_type, v_queue, v_priority from ${s}.pending p
     where p.place = 0 and (hashtext(p.type), ${queueHash('p.queue')}, p.priority) > (v_type, v_queue, v_priority)
       and (p.expires_at is null or p.expires_at > p_now)
     order by hashtext(p.type), ${queueHash('p.queue')}, p.priority, p.due_at limit 1;
     exit when not found;
     return next;
   end loop;
-  return query select p.queue, min(p.due_at) from ${s}.pending p
-    where p.place = 1 and p.due_at <= p_now and (p.expires_at is null or p.expires_at > p_now) group by p.queue;
-  return query select p.queue, min(p.due_at) from ${s}.pending p
-    where p.place = 2 and (p.expires_at is null or p.expires_at > p_now) group by p.queue;
+  return query select p.type, p.queue, min(p.due_at) from ${s}.pending p
+    where p.place = 1 and p.due_at <= p_now and (p.expires_at is null or p.expires_at > p_now) group by p.type, p.queue;
+  return query select p.type, p.queue, min(p.due_at) from ${s}.pending p
+    where p.place = 2 and (p.expires_at is null or p.expires_at > p_now) group by p.type, p.queue;
 end $$;
 `;

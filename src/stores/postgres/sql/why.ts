@@ -42,7 +42,7 @@ begin
   -- A lapsed claim holds no slot any more: the next claim brings it back first.
   select a.slots, ${s}.opens_at(a.starts, a.rate_max, a.rate_per_ms) into slots, opens_at
   from ${s}.allowances(v_now, v_now, array[j.queue], false) a;
-  workers := (select count(*) from ${s}.workers w where w.due_at > v_now and j.type = any(w.types)
+  workers := (select count(*) from ${s}.workers w where w.due_at > v_now and w.concurrency > 0 and j.type = any(w.types)
     and (w.queues is null or j.queue = any(w.queues)));
   return next;
 end $$;

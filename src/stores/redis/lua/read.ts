@@ -60,6 +60,46 @@ function due.unpromoted(over)
   for _, id in ipairs(ids) do found[#found + 1] = tables.live(id) end
   return found
 end
+local function firstOf(lane)
+  local list, from = listOf(lane), 0
+  while from < 1000 do
+    local ids = call('LRANGE', list, from, from + 9)
+    for _, id in ipairs(ids) do
+      local row = tables.live(id)
+      if row and row.plain and not row.held then return row.dueAt end
+    end
+    if #ids < 10 then return nil end
+    from = from + 10
+  end
+end
+local function firstBeside(over, key, from, to)
+  local offset = 0
+  while offset < 1000 do
+    local page = call('ZRANGEBYSCORE', key, from, to, 'WITHSCORES', 'LIMIT', offset, 10)
+    for i = 1, #page, 2 do
+      if not over[page[i]] then return tonumber(page[i + 1]) end
+    end
+    if #page < 20 then return nil end
+    offset = offset + 10
+  end
+end
+-- Tells the oldest due job of each lane: read from the heads of the lanes, and in a sorted set from each priority's.
+function due.heads(over, see)
+  for _, lane in ipairs(call('SMEMBERS', LANES)) do
+    local kind, queue = match(lane, '^(.*):(.*)$')
+    local plain, behind = firstOf(lane), firstBeside(over, waitingOf(lane), '-inf', '+inf')
+    if plain then see(kind, queue, plain) end
+    if behind then see(kind, queue, behind) end
+    local head = call('ZRANGE', sortedOf(lane), 0, 0, 'WITHSCORES')[2]
+    while head do
+      local priority = floor(tonumber(head) / PRIORITY)
+      local ends = whole((priority + 1) * PRIORITY)
+      local score = firstBeside(over, sortedOf(lane), whole(priority * PRIORITY), '(' .. ends)
+      if score then see(kind, queue, score - priority * PRIORITY) end
+      head = call('ZRANGEBYSCORE', sortedOf(lane), ends, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+    end
+  end
+end
 `;
 export const readDue = String.raw`
 local kinds, queues, limit = setOf(listArg()), listArg(), tonumber(arg())
@@ -83,4 +123,16 @@ for _, row in ipairs(due.unpromoted(over)) do
   if kinds[row.about.type] and (not wanted or wanted[row.about.queue]) then n = n + 1 end
 end
 return min(n, limit)
+`;
+/** Each lane with due jobs, and how long the oldest has been due. */
+export const readLanes = String.raw`
+local over, oldest, told = due.expired(), {}, {}
+local function see(kind, queue, dueAt)
+  local lane = kind .. ':' .. queue
+  if not oldest[lane] or dueAt < oldest[lane] then oldest[lane] = dueAt end
+end
+for _, row in ipairs(due.unpromoted(over)) do see(row.about.type, row.about.queue, row.dueAt) end
+due.heads(over, see)
+for lane, dueAt in pairs(oldest) do told[#told + 1] = { lane, whole(max(0, now - dueAt)) } end
+return told
 `;

@@ -42,44 +42,7 @@ for _, row in ipairs(due.unpromoted(over)) do
 end
 for queue, n in pairs(claims.stalled()) do add(queue, 'stalled', n) end
 
--- How long the oldest due job has waited: read from the heads of the lanes, and in a sorted set from each priority's.
-local function firstOf(lane)
-  local list, from = listOf(lane), 0
-  while from < 1000 do
-    local ids = call('LRANGE', list, from, from + 9)
-    for _, id in ipairs(ids) do
-      local row = tables.live(id)
-      if row and row.plain and not row.held then return row.dueAt end
-    end
-    if #ids < 10 then return nil end
-    from = from + 10
-  end
-end
-local function firstBeside(key, from, to)
-  local offset = 0
-  while offset < 1000 do
-    local page = call('ZRANGEBYSCORE', key, from, to, 'WITHSCORES', 'LIMIT', offset, 10)
-    for i = 1, #page, 2 do
-      if not over[page[i]] then return tonumber(page[i + 1]) end
-    end
-    if #page < 20 then return nil end
-    offset = offset + 10
-  end
-end
-for _, lane in ipairs(call('SMEMBERS', LANES)) do
-  local _, queue = match(lane, '^(.*):(.*)$')
-  local plain, behind = firstOf(lane), firstBeside(waitingOf(lane), '-inf', '+inf')
-  if plain then see(queue, plain) end
-  if behind then see(queue, behind) end
-  local head = call('ZRANGE', sortedOf(lane), 0, 0, 'WITHSCORES')[2]
-  while head do
-    local priority = floor(tonumber(head) / PRIORITY)
-    local ends = whole((priority + 1) * PRIORITY)
-    local score = firstBeside(sortedOf(lane), whole(priority * PRIORITY), '(' .. ends)
-    if score then see(queue, score - priority * PRIORITY) end
-    head = call('ZRANGEBYSCORE', sortedOf(lane), ends, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-  end
-end
+due.heads(over, function(_, queue, dueAt) see(queue, dueAt) end)
 
 local found = next(limits.all()) and limits.allowances() or {}
 local told = {}

@@ -17,7 +17,7 @@ local function workersFor(about)
   local n = 0
   for _, living in ipairs(livingCards()) do
     local card = cjson.decode(living[2])
-    local takes = setOf(card.types)[about.type]
+    local takes = card.concurrency > 0 and setOf(card.types)[about.type]
     if takes and (card.queues == cjson.null or setOf(card.queues)[about.queue]) then n = n + 1 end
   end
   return n
