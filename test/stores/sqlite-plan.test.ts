@@ -158,7 +158,7 @@ const mayWalk: readonly Exception[] = [
 const maySort: readonly Exception[] = [
   { text: / where j\.(key|id|seq) /, because: 'as many rows as there are of one key, or in a list of ids' },
   { text: /from "lastout_claims" c /, because: 'as many rows as claims hold' },
-  { text: /group by queue$/, because: 'as many rows as are past a deadline that the next step acts on' },
+  { text: /group by (?:type, )?queue$/, because: 'as many rows as are past a deadline that the next step acts on' },
 ];
 
 function reasonIn(exceptions: readonly Exception[], text: string): string | undefined {
