@@ -173,7 +173,7 @@ function readCodec(codec: unknown): Codec | null {
     return typeof encode === 'function' && typeof decode === 'function' && typeof required === 'boolean';
   });
   if (isCodec) return codec as Codec;
-  const message = `codec is ${show(codec)}; give { encode(text, of), decode(text, of) }, and required as true or false.`;
+  const message = `codec is ${typeof codec === 'string' ? 'a text' : show(codec)}; give { encode(text, of), decode(text, of) }, and required as true or false.`;
   throw new LastoutError('UNKNOWN_OPTION', message);
 }
 

@@ -35,10 +35,11 @@ async function* chunks(...parts: string[]): AsyncIterable<Uint8Array> {
   for (const part of parts) yield Buffer.from(part);
 }
 
+/** Without the marker of the folder. */
 function filesIn(folder: string): string[] {
   if (!existsSync(folder)) return [];
   return readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => !entry.isDirectory())
+    .filter((entry) => !entry.isDirectory() && entry.name !== 'store.json')
     .map((entry) => entry.name)
     .sort();
 }

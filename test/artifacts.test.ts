@@ -467,9 +467,9 @@ describe('the bounds of artifacts', () => {
     const artifact = await queue.artifacts.get(id, name);
     expect(artifact!.name).toBe(name);
     const files = readdirSync(dir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-    expect(files.map((file) => file.name)).toEqual([artifact!.id]);
+    expect(files.map((file) => file.name).sort()).toEqual([artifact!.id, 'store.json']);
     expect(readdirSync(dir)).toEqual(['ns-lastout']);
-    expect(readdirSync(join(dir, 'ns-lastout'))).toEqual(['blobs']);
+    expect(readdirSync(join(dir, 'ns-lastout')).sort()).toEqual(['blobs', 'store.json']);
   });
 
   it.each([

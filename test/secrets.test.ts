@@ -4,6 +4,7 @@ import { inspect } from 'node:util';
 import { Cluster, Redis } from 'ioredis';
 import { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { masked } from '../src/core/masked.js';
 import { defineJob, open, type OpenOptions, type StoreFactory } from '../src/index.js';
 import { dockerContainers, dockerEngine } from '../src/resources/docker.js';
 import { postgresStore } from '../src/stores/postgres/index.js';
@@ -145,6 +146,10 @@ describe('an address that is refused is not repeated', () => {
       'headers of a webhook',
       () => open('memory:', { alerts: { notify: [{ webhook: 'http://h', headers: { a: `a\n${secret}` } }] } }),
     ],
+    ['a URL as namespace', () => open('memory:', { namespace: url })],
+    ['a URL as the name of an option', () => open('memory:', { [url]: 1 } as never)],
+    ['a URL as the name of an option of postgresStore', () => postgresStore({ [url]: 1 } as never)],
+    ['a key as codec', () => open('memory:', { codec: secret as never })],
     ['a text as notifier', () => open('memory:', { alerts: { notify: [`https://h/${secret}` as never] } })],
   ])('%s', async (_, call) => {
     const { expectNoSecret } = said();
@@ -152,6 +157,35 @@ describe('an address that is refused is not repeated', () => {
     expectNoSecret(refusal);
     expect(`${refusal.message} ${inspect(refusal.details)}`).not.toMatch(/\bu:|@h\b|\/\/h\b/);
   });
+});
+
+it.each([
+  `postgres://u:my ${secret}@h/db`,
+  `"postgres://u:a"b'${secret}@h/db"`,
+  `connect to u:${secret}@h failed`,
+  `connect to :${secret}@h:6379 failed`,
+  `postgres%3A%2F%2Fu%3A${secret}%40h`,
+  `host=h password = ${secret} user=u`,
+  `password='it\\'s ${secret}'`,
+  `password='it''s ${secret}'`,
+  `password=a;b${secret}&x=1`,
+  `PGPASSWORD=${secret}`,
+  `sentinelPassword: '${secret}'`,
+  `{"password":"a\\"${secret}"}`,
+  `alter role u password '${secret}'`,
+  `ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'default' '${secret}'`,
+])('what a driver says is passed on without the password: %j', (text) => {
+  expect(masked(text)).not.toContain(secret);
+});
+
+it.each([
+  'connect ECONNREFUSED 127.0.0.1:5432',
+  'password authentication failed for user "ann"',
+  'WRONGPASS invalid username-password pair or user is disabled.',
+  'getaddrinfo ENOTFOUND db.example.com',
+  'Unexpected token \'a\', "abc" is not valid JSON',
+])('and what has none stays as it is: %j', (text) => {
+  expect(masked(text)).toBe(text);
 });
 
 function hostOf(at: string): { host: string; port: number } {

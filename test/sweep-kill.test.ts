@@ -29,9 +29,10 @@ function maintain(args: readonly string[]): Promise<NodeJS.Signals | null> {
   });
 }
 
+/** Without the marker of the folder. */
 function filesIn(dir: string): string[] {
   const entries = readdirSync(dir, { recursive: true, withFileTypes: true });
-  return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
+  return entries.filter((entry) => entry.isFile() && entry.name !== 'store.json').map(({ name }) => name);
 }
 
 const puts = defineJob<any, any>('puts', {

@@ -150,7 +150,8 @@ function idsOf(jobs: readonly Job[]): string[] {
   return jobs.map(({ id, type }) => (type === 'act' ? `${type} ${id}` : type)).sort();
 }
 
+/** Without the marker of the folder. */
 function filesBelow(folder: string): string[] {
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
-  return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
+  return entries.filter((entry) => entry.isFile() && entry.name !== 'store.json').map(({ name }) => name);
 }

@@ -1,5 +1,6 @@
 /** Durations come in as milliseconds or as '30s'; inside, everything is milliseconds. */
 import { type Code, LastoutError } from './errors.js';
+import { hasSecret } from './masked.js';
 
 export type Duration = number | `${number}${'ms' | 's' | 'm' | 'h' | 'd' | 'w'}`;
 
@@ -37,9 +38,12 @@ function parse(text: string): number {
   return match ? Number(match[1]) * unitMs[match[2] as keyof typeof unitMs] : Number.NaN;
 }
 
-/** A value as it may stand in an error message: short and on one line. */
+/** A value as it may stand in an error message: short, on one line, and without a password: it may have been meant for another place. */
 export function show(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value);
+  if (typeof value === 'string') {
+    if (hasSecret(value)) return 'a text with a password in it';
+    return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value);
+  }
   if (value === null || ['number', 'boolean', 'undefined', 'bigint'].includes(typeof value)) return String(value);
   return typeof value !== 'object' ? `a ${typeof value}` : isList(value) ? 'an array' : 'an object';
 }

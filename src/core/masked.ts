@@ -2,12 +2,32 @@
 
 const mask = '…';
 
-/** `scheme://user:password@`, `user:password@` and `password=…`, wherever they stand in the text. */
+/** More of a text is not passed on. */
+const textMax = 4_000;
+const quoted = String.raw`E?'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.)*"`;
+const rules: readonly (readonly [RegExp, string])[] = [
+  // scheme://user:password@, whatever the password has in it
+  [/\/\/[^\n]*@/g, `//${mask}@`],
+  // user:password@ and :password@
+  [/[^\s'"(=/@:]*:[^\s'"@]+@/g, `${mask}@`],
+  // the same in a query
+  [/%3A[^\s'"]*%40/gi, mask],
+  // password=…, PGPASSWORD = …, "password": "…"
+  [new RegExp(`((?:pass(?:word|wd|phrase)?|pwd)["']?\\s*[=:]\\s*)(?:${quoted}|[^\\s&'"]+)`, 'gi'), `$1${mask}`],
+  [/((?:secret|token)=)[^\s&'"]+/gi, `$1${mask}`],
+  // alter role … password '…'
+  [new RegExp(`(\\bpassword\\s+)(?:${quoted})`, 'gi'), `$1${mask}`],
+  // Redis quotes the arguments of a command that it does not know, and AUTH may be one.
+  [/(with args beginning with:).*/gs, `$1 ${mask}`],
+];
+
+/** Wherever they stand in the text. */
 export function masked(text: string): string {
-  return text
-    .replace(/\/\/[^\s'"]*@/g, `//${mask}@`)
-    .replace(/[^\s'"(=/@:]+:[^\s'"@]*@/g, `${mask}@`)
-    .replace(/\b(pass(?:word|wd)?|pwd)=('[^']*'|"[^"]*"|[^\s&;'"]*)/gi, `$1=${mask}`);
+  return rules.reduce((left, [form, instead]) => left.replace(form, instead), text.slice(0, textMax));
+}
+
+export function hasSecret(text: string): boolean {
+  return masked(text) !== text.slice(0, textMax);
 }
 
 /** An error as a cause: its name, its text, its code and where it was thrown. Other fields may hold commands, rows or addresses. */

@@ -2,6 +2,7 @@
 import { show } from './duration.js';
 import { LastoutError } from './errors.js';
 import { reading } from './reading.js';
+import { hasSecret } from './masked.js';
 
 /** Words of other queues, answered with ours. */
 const foreignWords: { readonly [word: string]: string } = {
@@ -52,7 +53,9 @@ function unknown(name: string, allowed: readonly string[], where: string): Lasto
   const foreign = Object.hasOwn(foreignWords, name) ? foreignWords[name] : undefined;
   const near = foreign ?? nearest(name, allowed);
   const hint = near ? ` Did you mean ${near}?` : ` Known are ${allowed.join(', ')}.`;
-  return new LastoutError('UNKNOWN_OPTION', `${where}: there is no "${name}".${hint}`, { option: name });
+  return new LastoutError('UNKNOWN_OPTION', `${where}: there is no ${show(name)}.${hint}`, {
+    option: hasSecret(name) ? '' : name,
+  });
 }
 
 /** One slip for every four letters: more would make another word of it. */

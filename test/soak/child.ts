@@ -121,8 +121,9 @@ function filesNow(): number {
 function countFiles(): number {
   const tops = readdirSync(dir).filter((name) => !name.startsWith('tsx-')); // the cache of what runs this file
   const entries = tops.flatMap((top) => readdirSync(join(dir, top), { recursive: true, withFileTypes: true }));
-  // The folders by which files are spread stay.
-  return entries.filter((entry) => entry.isFile() || /^[0-9a-z]{20}$/.test(entry.name)).length;
+  // The folders by which files are spread stay, and so does the marker.
+  return entries.filter((entry) => (entry.isFile() && entry.name !== 'store.json') || /^[0-9a-z]{20}$/.test(entry.name))
+    .length;
 }
 
 async function countsNow(queue: Queue): Promise<{ rows: number; logs: number }> {

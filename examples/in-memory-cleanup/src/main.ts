@@ -64,7 +64,8 @@ async function show(title: string): Promise<void> {
   if (title !== '') say(title);
   tellLog();
   const { completed, total } = await jobs.stats();
-  const files = (await readdir(dir, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile());
+  const entries = await readdir(dir, { recursive: true, withFileTypes: true });
+  const files = entries.filter(({ name }) => /^[0-9a-z]{20}$/.test(name)); // beside them is a marker that says whose folder it is
   say(`  ${total} jobs in memory (${completed} completed), ${files.length} files\n`);
 }
 

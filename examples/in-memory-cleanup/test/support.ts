@@ -106,11 +106,11 @@ export async function temporaryFolder(): Promise<string> {
   return folder;
 }
 
-/** Every file below a folder, and what is in it. */
+/** Every file below a folder, and what is in it; without the marker that says whose folder it is. */
 export async function filesIn(folder: string): Promise<ReadonlyMap<string, string>> {
   const files = new Map<string, string>();
   for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
-    if (!entry.isFile()) continue;
+    if (!entry.isFile() || entry.name === 'store.json') continue;
     const path = join(entry.parentPath, entry.name);
     files.set(path, await readFile(path, 'utf8'));
   }
