@@ -9,6 +9,8 @@ import type { Worker } from './worker/worker.js';
 
 /** How long after its grace a close may still take. */
 const afterGraceMs = 1_000;
+/** The part of it for what handlers had leased that were told to stop when the grace was over. */
+export const endLeasesMs = 500;
 
 export interface Closing {
   readonly workers: Set<Worker>;
@@ -29,8 +31,15 @@ export interface Closing {
   readonly whenClosed: Promise<void>;
 }
 
-/** `inOrder`: what is stopped after the workers. No hang outlasts the end. */
-export function closingOf(system: System, inOrder: readonly (() => Promise<unknown>)[]): Closing {
+/** Waits for the end of what the attempts of these workers have leased, of all where it is null; at most until then, by the monotonic clock. */
+export type LeasesLeft = (workers: readonly string[] | null, until: number) => Promise<readonly string[]>;
+
+/** `inOrder`: what is stopped after the workers and what they had leased. No hang outlasts the end. */
+export function closingOf(
+  system: System,
+  leasesLeft: LeasesLeft,
+  inOrder: readonly (() => Promise<unknown>)[],
+): Closing {
   const workers = new Set<Worker>();
   const oneShots = new Set<Promise<unknown>>();
   const begun = new AbortController();
@@ -47,18 +56,21 @@ export function closingOf(system: System, inOrder: readonly (() => Promise<unkno
   }
 
   async function shutDown(graceMs: number): Promise<StopReport> {
-    const endAt = system.monotonic() + graceMs + afterGraceMs;
+    const beganAt = system.monotonic();
+    const endAt = beganAt + graceMs + afterGraceMs;
     const untilEnd = (work: Promise<unknown>): Promise<void> => atMost(system, endAt - system.monotonic(), work);
     draining = workers.size > 0;
     begun.abort();
     const reports = await Promise.all([...workers].map((worker) => worker.stop(graceMs)));
     draining = false;
     await untilEnd(Promise.allSettled(oneShots));
+    const leases = await leasesLeft(null, beganAt + graceMs + endLeasesMs);
     for (const stop of inOrder) await untilEnd(stop());
     return {
       finished: reports.reduce((sum, report) => sum + report.finished, 0),
       handedBack: reports.flatMap((report) => report.handedBack),
       abandoned: reports.flatMap((report) => report.abandoned),
+      leases,
     };
   }
 

@@ -14,7 +14,7 @@ import type { StopReport } from './core/stop-report.js';
 import type { AskSubject } from './core/subject.js';
 import type { System } from './core/system.js';
 import type { Tracing } from './core/tracing.js';
-import { type Closing, readGrace } from './open-close.js';
+import { type Closing, endLeasesMs, type LeasesLeft, readGrace } from './open-close.js';
 import { lookUp, type TypeBook } from './queue/new-job.js';
 import type { Queue, WorkerHandle } from './surface.js';
 import { type OneShotReport, runOneShot } from './worker/one-shot.js';
@@ -39,7 +39,7 @@ interface Parts {
   readonly book: TypeBook;
   readonly cleanup: CleanupPolicy;
   readonly lifecycle: { readonly belongingsOf: BelongingsOf; readonly askSubject: AskSubject };
-  readonly leases: { readonly boundLeasesOf: BoundLeasesOf };
+  readonly leases: { readonly boundLeasesOf: BoundLeasesOf; readonly left: LeasesLeft };
 }
 
 export function workersOn(parts: Parts, closing: Closing): Pick<Queue, 'work' | 'runUntilIdle'> {
@@ -50,8 +50,12 @@ export function workersOn(parts: Parts, closing: Closing): Pick<Queue, 'work' | 
 
   async function work(types: readonly JobType<unknown, unknown>[], options?: WorkOptions): Promise<WorkerHandle> {
     const worker = start(types, 'work', readWorkOptions(options));
-    const stop = (how: { grace?: Duration } = {}): Promise<StopReport> =>
-      system.hold(worker.stop(readGrace(how)).finally(() => workers.delete(worker)));
+    async function stopIt(graceMs: number): Promise<StopReport> {
+      const until = system.monotonic() + graceMs + endLeasesMs;
+      const report = await worker.stop(graceMs).finally(() => workers.delete(worker));
+      return { ...report, leases: await leases.left([worker.id], until) };
+    }
+    const stop = async (how: { grace?: Duration } = {}): Promise<StopReport> => system.hold(stopIt(readGrace(how)));
     return {
       id: worker.id,
       get running() {

@@ -21,7 +21,7 @@ import {
   until,
 } from './worker-support.js';
 
-const nothing = { finished: 0, handedBack: [], abandoned: [] };
+const nothing = { finished: 0, handedBack: [], abandoned: [], leases: [] };
 
 async function running(on: Bench, options: object = {}, obeys = false) {
   const held = holding('running', options, obeys);
@@ -43,7 +43,7 @@ describe.each(engines)('stopping a worker on %s', (engine) => {
     expect(held.started).toEqual([id, second.id]);
     held.end(id, 'one');
     held.end(second.id, rejected(new Error('two')));
-    expect(await passing(on.clock, stopping)).toEqual({ finished: 2, handedBack: [], abandoned: [] });
+    expect(await passing(on.clock, stopping)).toEqual({ finished: 2, handedBack: [], abandoned: [], leases: [] });
     expect(await on.queue.get(id)).toMatchObject({ state: 'completed', result: 'one' });
     expect(await on.queue.get(second.id)).toMatchObject({ state: 'pending', attempts: 1, error: { message: 'two' } });
     expect(await stateOf(on.queue, late.id)).toBe('pending');
@@ -67,7 +67,7 @@ describe.each(engines)('stopping a worker on %s', (engine) => {
     expect(signal.aborted).toBe(false);
     await on.clock.advance(1);
     expect(signal.reason).toMatchObject({ code: 'CLOSED' });
-    expect(await passing(on.clock, stopping)).toEqual({ finished: 0, handedBack: [id], abandoned: [] });
+    expect(await passing(on.clock, stopping)).toEqual({ finished: 0, handedBack: [id], abandoned: [], leases: [] });
     expect(await on.queue.get(id)).toMatchObject({ state: 'pending', attempts: 0, stalls: 0, error: null });
   });
 
@@ -96,7 +96,7 @@ describe.each(engines)('stopping a worker on %s', (engine) => {
     const { held, worker, id } = await running(on);
     held.context(id).signal.addEventListener('abort', () => held.end(id, 'just in time'));
     const report = await passing(on.clock, worker.stop({ grace: '1s' }));
-    expect(report).toEqual({ finished: 1, handedBack: [], abandoned: [] });
+    expect(report).toEqual({ finished: 1, handedBack: [], abandoned: [], leases: [] });
     expect(await on.queue.get(id)).toMatchObject({ state: 'completed', result: 'just in time' });
   });
 
@@ -104,7 +104,7 @@ describe.each(engines)('stopping a worker on %s', (engine) => {
     await using on = await bench(engine);
     const { worker, id } = await running(on, { exclusiveKey: 'k' });
     const report = await passing(on.clock, worker.stop({ grace: '1s' }));
-    expect(report).toEqual({ finished: 0, handedBack: [], abandoned: [id] });
+    expect(report).toEqual({ finished: 0, handedBack: [], abandoned: [id], leases: [] });
     const elsewhere: string[] = [];
     await on.queue.work([jobType('running', ({ job }) => void elsewhere.push(job.id), { exclusiveKey: 'k' })]);
     await on.clock.advance(20_000);
@@ -118,7 +118,7 @@ describe.each(engines)('stopping a worker on %s', (engine) => {
     await using on = await bench(engine);
     const { worker, id } = await running(on, { exclusiveKey: 'k' }, true);
     const report = await passing(on.clock, worker.stop({ grace: '1s' }));
-    expect(report).toEqual({ finished: 0, handedBack: [id], abandoned: [] });
+    expect(report).toEqual({ finished: 0, handedBack: [id], abandoned: [], leases: [] });
     expect(await on.queue.get(id)).toMatchObject({ state: 'pending', attempts: 0 });
   });
 
@@ -189,7 +189,7 @@ describe.each(engines)('closing a queue on %s', (engine) => {
     await using on = await bench(engine);
     const { id } = await running(on);
     const { report } = await closes(on);
-    expect(report).toEqual({ finished: 0, handedBack: [id], abandoned: [] });
+    expect(report).toEqual({ finished: 0, handedBack: [id], abandoned: [], leases: [] });
     const other = await on.another();
     expect(await other.queue.get(id)).toMatchObject({ state: 'pending', attempts: 0 });
   });
@@ -231,7 +231,7 @@ describe.each(engines)('closing a queue on %s', (engine) => {
     on.wire.down = true;
     held.end(id, 'unheard');
     const { report } = await closes(on);
-    expect(report).toEqual({ finished: 0, handedBack: [], abandoned: [id] });
+    expect(report).toEqual({ finished: 0, handedBack: [], abandoned: [id], leases: [] });
     const other = await on.another();
     await other.queue.work([jobType('running', () => 'again')]);
     await on.clock.advance(36_000);
@@ -247,7 +247,7 @@ describe.each(engines)('closing a queue on %s', (engine) => {
     const unanswered = on.queue.enqueue('lost', null);
     unanswered.catch(() => undefined);
     const { report } = await closes(on);
-    expect(report).toEqual({ finished: 0, handedBack: [], abandoned: [id] });
+    expect(report).toEqual({ finished: 0, handedBack: [], abandoned: [id], leases: [] });
   });
 
   it('with the store hanging on the hand-back: nothing is said to be handed back that may not be', async () => {
@@ -255,7 +255,7 @@ describe.each(engines)('closing a queue on %s', (engine) => {
     const { id } = await running(on);
     on.wire.before.settle = forever;
     const { report } = await closes(on);
-    expect(report).toEqual({ finished: 0, handedBack: [], abandoned: [id] });
+    expect(report).toEqual({ finished: 0, handedBack: [], abandoned: [id], leases: [] });
   });
 
   it('twice: both get the same report', async () => {
@@ -264,7 +264,7 @@ describe.each(engines)('closing a queue on %s', (engine) => {
     const both = Promise.all([on.queue.close(), on.queue.close({ grace: 0 })]);
     held.end(id);
     const [first, second] = await passing(on.clock, both);
-    expect(first).toEqual({ finished: 1, handedBack: [], abandoned: [] });
+    expect(first).toEqual({ finished: 1, handedBack: [], abandoned: [], leases: [] });
     expect(second).toEqual(first);
   });
 
@@ -287,7 +287,7 @@ describe.each(engines)('closing a queue on %s', (engine) => {
     const closing = on.queue.close();
     await on.clock.advance(100);
     held.end(id, rejected(new Error('at the end')));
-    expect(await passing(on.clock, closing)).toEqual({ finished: 1, handedBack: [], abandoned: [] });
+    expect(await passing(on.clock, closing)).toEqual({ finished: 1, handedBack: [], abandoned: [], leases: [] });
     const other = await on.another();
     expect(await other.queue.get(id)).toMatchObject({ state: 'failed', error: { message: 'at the end' } });
   });
@@ -363,7 +363,7 @@ describe.each(engines)('closing a queue on %s', (engine) => {
     const stopping = worker.stop({ grace: '1h' });
     const closing = on.queue.close({ grace: 0 });
     expect(await timeUntil(on.clock, closing)).toBeLessThanOrEqual(1_000);
-    expect(await stopping).toEqual({ finished: 0, handedBack: [id], abandoned: [] });
+    expect(await stopping).toEqual({ finished: 0, handedBack: [id], abandoned: [], leases: [] });
   });
 
   it('a handler that is being waited for may still enqueue what follows', async () => {
@@ -374,7 +374,7 @@ describe.each(engines)('closing a queue on %s', (engine) => {
     expect(await on.queue.get(next.id)).toMatchObject({ state: 'pending' });
     expect(await codeOf(on.queue.work([held.type]))).toBe('CLOSED');
     held.end(id);
-    expect(await passing(on.clock, closing)).toEqual({ finished: 1, handedBack: [], abandoned: [] });
+    expect(await passing(on.clock, closing)).toEqual({ finished: 1, handedBack: [], abandoned: [], leases: [] });
     expect(await codeOf(on.queue.enqueue(held.type, 'too late'))).toBe('CLOSED');
   });
 

@@ -399,7 +399,7 @@ describe.each(engines)('what an ending becomes on %s', (engine) => {
         await until(on.clock, async () => (await stateOf(on.queue, id)) !== 'processing');
       } else if (name === 'was handed back by close()') {
         const report = await passing(on.clock, worker!.stop({ grace: 0 }));
-        expect(report).toEqual({ finished: 0, handedBack: [id], abandoned: [] });
+        expect(report).toEqual({ finished: 0, handedBack: [id], abandoned: [], leases: [] });
       } else {
         await on.clock.advance(35_000);
       }

@@ -284,7 +284,7 @@ describe.each(engines)('runUntilIdle and the end of the queue on %s', (engine) =
     const closing = on.queue.close();
     held.endAll();
     expect(await passing(on.clock, over)).toEqual({ ran: 1, left: 1 });
-    expect(await passing(on.clock, closing)).toEqual({ finished: 1, handedBack: [], abandoned: [] });
+    expect(await passing(on.clock, closing)).toEqual({ finished: 1, handedBack: [], abandoned: [], leases: [] });
     await expectCode('CLOSED', () => on.queue.runUntilIdle([held.type]));
   });
 
@@ -315,7 +315,7 @@ describe.each(engines)('runUntilIdle and the end of the queue on %s', (engine) =
     await until(on.clock, () => held.started.length === 1);
     const closing = on.queue.close({ grace: 0 });
     expect(await passing(on.clock, over)).toEqual({ ran: 0, left: 1 });
-    expect(await passing(on.clock, closing)).toEqual({ finished: 0, handedBack: [id], abandoned: [] });
+    expect(await passing(on.clock, closing)).toEqual({ finished: 0, handedBack: [id], abandoned: [], leases: [] });
   });
 
   it('a store that is away for a while only delays it', async () => {

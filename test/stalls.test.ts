@@ -286,7 +286,7 @@ describe.each(engines)('heartbeats on %s', (engine) => {
     expect(await on.queue.get(id)).toMatchObject({ state: 'processing', stalls: 0, attempts: 1 });
     held.end(id, 'after nine leases');
     const report = await passing(on.clock, stopping);
-    expect(report).toEqual({ finished: 1, handedBack: [], abandoned: [] });
+    expect(report).toEqual({ finished: 1, handedBack: [], abandoned: [], leases: [] });
     expect(await on.queue.get(id)).toMatchObject({ state: 'completed', result: 'after nine leases', stalls: 0 });
     expect(elsewhere).toBe(0);
     expect(held.started).toEqual([id]);

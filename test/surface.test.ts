@@ -42,7 +42,6 @@ const notYet: NotYet = {
   HttpCode: http,
   'Context.enqueue': soon,
   'Context.queue': soon,
-  'StopReport.leases': soon,
 };
 
 const wider: Wider = {

@@ -183,7 +183,7 @@ describe.each(engines)('on %s', (engine) => {
       await on.clock.settle();
       expect((await on.queue.get(id))?.state).toBe('processing');
       const report = await passing(on.clock, worker.stop());
-      expect(report).toEqual({ finished: 0, handedBack: [id], abandoned: [] });
+      expect(report).toEqual({ finished: 0, handedBack: [id], abandoned: [], leases: [] });
       expect(await on.queue.get(id)).toMatchObject({ state: 'pending', attempts: 0, stalls: 0 });
     });
   });

@@ -4,4 +4,9 @@ export interface StopReport {
   readonly handedBack: readonly string[];
   /** Still held: an exclusive key whose code still runs, or a store that did not answer. They come back when the claim lapses. */
   readonly abandoned: readonly string[];
+  /** What its own attempts had leased and what still lives: it was not destroyed within the grace. Another process goes on with it. */
+  readonly leases: readonly string[];
 }
+
+/** What a worker knows of itself. */
+export type WorkerReport = Omit<StopReport, 'leases'>;

@@ -19,7 +19,12 @@ interface Bound {
   callOff: () => void;
 }
 
-export function boundLeases(parts: LeaseParts, asker: Asker, know: (resource: Resource<unknown>) => void): BoundLeases {
+export function boundLeases(
+  parts: LeaseParts,
+  asker: Asker,
+  know: (resource: Resource<unknown>) => void,
+  taken: (id: string) => void,
+): BoundLeases {
   const { store, system, logger } = parts;
   const under = { epoch: asker.epoch, owner: asker.owner };
   const bound = new Map<string, Bound>();
@@ -60,6 +65,7 @@ export function boundLeases(parts: LeaseParts, asker: Asker, know: (resource: Re
       const { record, since } = await take(parts, { kind, steps, spec, ttlMs: span, subject, owner, signal });
       const one: Bound = { id: record.id, endsAt: since + ttlMs, callOff: () => undefined };
       bound.set(one.id, one);
+      taken(one.id);
       arm(one, since + span);
       if (isOver) await releaseAll(); // nobody waited for it
       return handleOf(parts, record, { renew: (ms) => renewOne(one, ms), release: () => releaseOne(one) });

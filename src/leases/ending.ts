@@ -19,7 +19,12 @@ export function waitAfter(failures: number): number {
 }
 
 /** A job type of the library: its worker stops with the queue, and hands back what it has not ended. */
-export function endingType(parts: LeaseParts, kind: string, steps: ResourceSteps<unknown>): TypeDetails {
+export function endingType(
+  parts: LeaseParts,
+  kind: string,
+  steps: ResourceSteps<unknown>,
+  ended: (id: string) => void,
+): TypeDetails {
   const { store, system, logger, namespace, meters } = parts;
 
   /** Taken under an identity that this store no longer has: it is a copy, and the thing belongs to the other one. */
@@ -57,6 +62,7 @@ export function endingType(parts: LeaseParts, kind: string, steps: ResourceSteps
     // Making it may still be under way somewhere: what is not there yet is not gone.
     const openMs = record.memo === null ? record.createdAt + createDeadlineMs - system.now() : 0;
     if (openMs > 0) return snooze(Math.min(openMs, createDeadlineMs));
+    ended(record.id);
     meters.add('leases_ended', 1, { kind });
   }
 

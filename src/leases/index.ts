@@ -15,6 +15,7 @@ import { boundLeases } from './bound.js';
 import { endingType, endSoon } from './ending.js';
 import { checkLeaseTtl, handleOf } from './handle.js';
 import { type LeaseParts, moveOne } from './parts.js';
+import { type OwnLeases, ownLeases } from './own.js';
 import { formerTypeOf, reconcileMs, reconcilerOf, reconciling } from './reconcile.js';
 import { take } from './taking.js';
 
@@ -26,6 +27,7 @@ export interface Leasing {
   knows(type: string): boolean;
   /** Ends a lease for the sake of its owner. Rejects where it has not ended. */
   end(record: StoredJob): Promise<void>;
+  readonly left: OwnLeases['left'];
   /** From here on this process ends leases of its kind. */
   know(resource: Resource<unknown>): void;
   stop(): void;
@@ -34,6 +36,7 @@ export interface Leasing {
 /** `begin` starts a worker of the library for a kind that has become known. */
 export function leasingOn(parts: LeaseParts, begin: (types: readonly TypeDetails[]) => void): Leasing {
   const known = new Map<string, ResourceSteps<unknown>>();
+  const own = ownLeases(parts);
   const stopping = new AbortController();
   /** Each is called off when the queue is closed. */
   const taking = new Set<AbortController>();
@@ -49,7 +52,7 @@ export function leasingOn(parts: LeaseParts, begin: (types: readonly TypeDetails
         `There are two resources of kind "${kind}"; define it once, or name one otherwise.`,
       );
     known.set(kind, steps);
-    begin([endingType(parts, kind, steps), reconcilerOf(parts, kind, steps)]);
+    begin([endingType(parts, kind, steps, own.ended), reconcilerOf(parts, kind, steps)]);
     void announce(kind);
   }
 
@@ -93,7 +96,8 @@ export function leasingOn(parts: LeaseParts, begin: (types: readonly TypeDetails
 
   return {
     book: bookOf(parts),
-    boundLeasesOf: (asker) => boundLeases(parts, asker, know),
+    boundLeasesOf: (asker) => boundLeases(parts, asker, know, (id) => own.taken(id, asker.owner)),
+    left: own.left,
     lease,
     knows: (type) => [...known.keys()].some((kind) => leaseType(kind) === type),
     end: (record) => endSoon(parts, record),

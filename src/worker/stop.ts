@@ -1,6 +1,6 @@
 /** Stopping: no new jobs, running ones finish within the grace, the rest is handed back without using an attempt. */
 import { LastoutError } from '../core/errors.js';
-import type { StopReport } from '../core/stop-report.js';
+import type { WorkerReport } from '../core/stop-report.js';
 import { atMost, type System } from '../core/system.js';
 import type { Worker } from './worker.js';
 
@@ -8,7 +8,7 @@ import type { Worker } from './worker.js';
 const lastWordMs = 500;
 const lastFlushMs = 500;
 
-export async function stopWorker(worker: Worker): Promise<StopReport> {
+export async function stopWorker(worker: Worker): Promise<WorkerReport> {
   const { system } = worker.parts;
   const finishedBefore = worker.finished;
   worker.slots.giveBackAhead();

@@ -10,7 +10,7 @@ import type { Job, Logger } from '../core/job.js';
 import type { Meters } from '../core/meters.js';
 import type { BelongingsOf, BoundLeasesOf } from '../core/owned.js';
 import type { Claimed, ClaimRequest, Hint, SettleAnswer, Settlement, Store, StoredJob } from '../core/store.js';
-import type { StopReport } from '../core/stop-report.js';
+import type { WorkerReport } from '../core/stop-report.js';
 import type { AskSubject } from '../core/subject.js';
 import type { System } from '../core/system.js';
 import { thisTurn } from '../core/this-turn.js';
@@ -79,7 +79,7 @@ export class Worker {
   #hints = 0;
   #pumpScheduled = false;
   isStopping = false;
-  #stopped: Promise<StopReport> | null = null;
+  #stopped: Promise<WorkerReport> | null = null;
   /** The last claim found nothing to start: wait for a hint, a free slot or the poll. */
   idle = false;
   /** The last claim said that more is ready. */
@@ -121,7 +121,7 @@ export class Worker {
     return this.claims.running.map(({ id }) => id);
   }
 
-  stop(graceMs: number): Promise<StopReport> {
+  stop(graceMs: number): Promise<WorkerReport> {
     this.isStopping = true;
     if (!this.#shutDown)
       this.#callOffGraces.push(this.parts.system.timer(graceMs, () => this.graceOver.abort(), 'hold'));

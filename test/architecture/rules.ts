@@ -61,7 +61,7 @@ export const layers: Readonly<Record<string, Layer>> = {
     because: 'leases are jobs like others and meet those who run and remove them only through interfaces in core',
   },
   'resources/process.ts': {
-    sees: ['core', 'system.ts'],
+    sees: ['core', 'resources', 'system.ts'],
     outside: ['node:*'],
     because: 'a resource is defined as a user would define it, and is used without a queue that would bring the system',
   },

@@ -187,7 +187,7 @@ test('003-11 the processor works with six parts of any make', async () => {
       return {
         id: 'w',
         running: [],
-        stop: async () => ({ finished: 1, handedBack: [], abandoned: [] }),
+        stop: async () => ({ finished: 1, handedBack: [], abandoned: [], leases: [] }),
         [Symbol.asyncDispose]: async () => {},
       };
     },
