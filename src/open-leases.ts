@@ -8,7 +8,7 @@ import type { StoredJob } from './core/store.js';
 import type { AskSubject } from './core/subject.js';
 import { type Leasing, leasingOn } from './leases/index.js';
 import type { LeaseParts } from './leases/parts.js';
-import type { BelongingsOf } from './core/owned.js';
+import type { BelongingsOf, Reach } from './core/owned.js';
 import { toJob } from './core/job-view.js';
 import type { CleanupPolicy } from './core/policy.js';
 import type { WorkerSettings } from './worker/options.js';
@@ -37,6 +37,16 @@ const belongingsOf: BelongingsOf = () => {
   throw new Error('A worker of the library owns nothing');
 };
 
+/** Nor does it add jobs. */
+const reach: Reach = {
+  get queue(): never {
+    throw new Error('A worker of the library has no queue');
+  },
+  enqueue() {
+    throw new Error('A worker of the library enqueues nothing');
+  },
+};
+
 /** Nor has it subjects. */
 const askSubject: AskSubject = async () => 'unknown';
 
@@ -58,7 +68,8 @@ export function openLeases(
     const { boundLeasesOf } = leasing;
     workers.push(
       new Worker({
-        ...{ store, system, logger, failures, types: named, settings, belongingsOf, boundLeasesOf, askSubject, meters },
+        ...{ store, system, logger, failures, types: named, settings, meters },
+        ...{ belongingsOf, boundLeasesOf, reach, askSubject },
         tracing: null,
         toJob: toView,
       }),

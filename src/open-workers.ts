@@ -6,7 +6,7 @@ import type { Failures } from './core/failures.js';
 import type { Job, Logger } from './core/job.js';
 import { toJob } from './core/job-view.js';
 import type { Meters } from './core/meters.js';
-import type { BelongingsOf, BoundLeasesOf } from './core/owned.js';
+import type { BelongingsOf, BoundLeasesOf, Reach } from './core/owned.js';
 import type { CleanupPolicy } from './core/policy.js';
 import { listOf } from './core/reading.js';
 import type { Store, StoredJob } from './core/store.js';
@@ -42,7 +42,7 @@ interface Parts {
   readonly leases: { readonly boundLeasesOf: BoundLeasesOf; readonly left: LeasesLeft };
 }
 
-export function workersOn(parts: Parts, closing: Closing): Pick<Queue, 'work' | 'runUntilIdle'> {
+export function workersOn(parts: Parts, closing: Closing, reach: Reach): Pick<Queue, 'work' | 'runUntilIdle'> {
   const { system, book, cleanup, lifecycle, leases } = parts;
   const { workers, oneShots, checkNotBegun } = closing;
   const { belongingsOf, askSubject } = lifecycle;
@@ -71,7 +71,7 @@ export function workersOn(parts: Parts, closing: Closing): Pick<Queue, 'work' | 
     const runnable = runnableTypes(book, types, verb);
     for (const [name, details] of runnable) if (!book.closed || book.known.has(name)) book.known.set(name, details);
     const toView = (stored: StoredJob, input: unknown): Job => toJob(stored, cleanup, input);
-    const owned = { belongingsOf, boundLeasesOf, askSubject };
+    const owned = { belongingsOf, boundLeasesOf, askSubject, reach };
     const worker = new Worker({ ...parts, types: runnable, settings, ...owned, toJob: toView });
     workers.add(worker);
     return worker;

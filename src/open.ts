@@ -10,7 +10,7 @@ import { checkName } from './core/names.js';
 import { jobOptionNames } from './core/options.js';
 import { ownOptions } from './core/own-options.js';
 import type { CleanupPolicy } from './core/policy.js';
-import type { NewJob, Store } from './core/store.js';
+import type { NewJob, Store, UnderJob } from './core/store.js';
 import type { System } from './core/system.js';
 import { describeThrown } from './core/thrown.js';
 import type { Tracing } from './core/tracing.js';
@@ -127,12 +127,16 @@ async function createQueue(parts: Parts): Promise<Queue> {
   ]);
   const { checkOpen, whileOpen, refused } = closing;
 
+  const enqueue = (type: unknown, input: unknown, options?: JobOptions): Promise<Enqueued> =>
+    send(null, type, input, options);
+
   /** One promise a job, that of its batch: a caller may have a hundred thousand under way. */
-  function enqueue(type: unknown, input: unknown, options?: JobOptions): Promise<Enqueued> {
+  function send(under: UnderJob | null, type: unknown, input: unknown, options?: JobOptions): Promise<Enqueued> {
     try {
       checkOpen();
       const own = options && ownOptions(options, jobOptionNames, 'The options of enqueue');
-      const made = maker.make(type, input, own);
+      const free = maker.make(type, input, own);
+      const made = under === null ? free : boundTo(under, free);
       if (own?.tx !== undefined) return enqueueInside(own.tx, made);
       return made instanceof Promise ? made.then(gather.add) : gather.add(made);
     } catch (error) {
@@ -164,9 +168,14 @@ async function createQueue(parts: Parts): Promise<Queue> {
 
   await observer.start();
   const queue: Queue = {
-    enqueue: countedRefusals(meters, enqueue),
+    enqueue: countedRefusals(meters, enqueue) as Queue['enqueue'],
     enqueueMany: countedRefusals(meters, (jobs) => enqueueMany(jobs).catch(refused)) as Queue['enqueueMany'],
-    ...workersOn(parts, closing),
+    ...workersOn(parts, closing, {
+      get queue() {
+        return queue;
+      },
+      enqueue: countedRefusals(meters, send),
+    }),
     get: whileOpen(acts.get) as Queue['get'],
     find: whileOpen(acts.find),
     logs: whileOpen(acts.logs),
@@ -233,6 +242,10 @@ async function createQueue(parts: Parts): Promise<Queue> {
     [Symbol.asyncDispose]: async () => void (await closing.close()),
   };
   return makeKnown(queue, { whenClosed: closing.whenClosed, logger });
+}
+
+function boundTo(under: UnderJob, job: NewJob | Promise<NewJob>): NewJob | Promise<NewJob> {
+  return job instanceof Promise ? job.then((made) => ({ ...made, under })) : { ...job, under };
 }
 
 /** The same calls, each with something around it. */

@@ -186,3 +186,11 @@ export interface Queue extends AsyncDisposable {
   /** Looks now: what is pending, what fires, and what was cleared in the last 15 minutes. */
   alerts(): Promise<readonly Alert[]>;
 }
+
+/** The core knows no queue; a handler gets the one that its worker belongs to. */
+declare module './core/definition.js' {
+  // eslint-disable-next-line @typescript-eslint/no-unused-vars -- it has to be declared as in the core
+  interface Context<I> {
+    readonly queue: Queue;
+  }
+}

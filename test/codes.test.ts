@@ -188,7 +188,7 @@ describe('JSON, through the stores', () => {
       const queue = await on.open();
       await fc.assert(
         fc.asyncProperty(anyValue, async (value) => {
-          const refused = codeOf(() => toStoredText({ value }, 'metadata'));
+          const refused = codeOf(() => toStoredText([value], 'metadata'));
           const expected = refused ?? { input: plain(value), metadata: { value: plain(value) } };
           expect(await roundTrip(queue, value)).toEqual(expected);
         }),

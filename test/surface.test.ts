@@ -40,8 +40,6 @@ const notYet: NotYet = {
   createClient: http,
   Client: http,
   HttpCode: http,
-  'Context.enqueue': soon,
-  'Context.queue': soon,
 };
 
 const wider: Wider = {
@@ -53,6 +51,7 @@ const wider: Wider = {
   Stats: { way: 'gives', because: 'its queues are QueueStats' },
   StandardSchema: { way: 'takes', because: 'schema libraries declare `types` as possibly undefined' },
   Definition: { way: 'takes', because: 'its input is a StandardSchema' },
+  Context: { way: 'gives', because: 'enqueue also takes the name of a type' },
   JobEvent: { way: 'gives', because: 'it is a union: which fields there are goes by the name' },
   defineJob: { way: 'refuses', because: 'an input or a result that JSON cannot hold does not compile' },
   handle: { way: 'refuses', because: 'a result that JSON cannot hold does not compile' },

@@ -120,7 +120,7 @@ function ownedJob(id: string, asker: Asker, type: string): NewJob {
     type,
     when: { inMs: intentMs },
     ownedBy: asker.id,
-    under: { epoch: asker.epoch, owner: asker.owner },
+    under: { id: asker.id, epoch: asker.epoch, owner: asker.owner },
   });
 }
 

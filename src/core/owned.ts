@@ -4,10 +4,13 @@
  * them, and the cleanup that ends them meet.
  */
 import type { Artifact, ArtifactBody, ArtifactOptions } from './artifact.js';
+import type { Context } from './definition.js';
 import type { Duration } from './duration.js';
 import type { LastoutError } from './errors.js';
+import type { Enqueued, JobOptions } from './job.js';
 import { systemQueue } from './names.js';
 import type { Lease, Resource } from './resource.js';
+import type { UnderJob } from './store.js';
 import type { StoredJob } from './stored-job.js';
 
 /** Whose handler asks: a job under a living claim. */
@@ -31,6 +34,12 @@ export interface Belongings {
   tempDir(): Promise<string>;
   /** The handler has ended: what was only for the time of its run goes. Never rejects. */
   end(): Promise<void>;
+}
+
+/** What a handler reaches of the queue that it works for. */
+export interface Reach {
+  readonly queue: Context<never>['queue'];
+  enqueue(under: UnderJob, type: unknown, input: unknown, options?: JobOptions): Promise<Enqueued>;
 }
 
 export type BelongingsOf = (asker: Asker) => Belongings;

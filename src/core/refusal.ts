@@ -25,9 +25,9 @@ export function refusedAsUnowned(id: string, ownedBy: string): Refusal {
   return { id, outcome: 'refused', code: 'JOB_NOT_FOUND', message, details: { ownedBy } };
 }
 
-export function refusedAsStale(id: string, ownedBy: string): Refusal {
-  const message = `Job ${ownedBy}, which is to own ${id}, is not held by this claim any more.`;
-  return { id, outcome: 'refused', code: 'STALE_CLAIM', message, details: { ownedBy } };
+export function refusedAsStale(id: string, under: string): Refusal {
+  const message = `Job ${under}, for which ${id} was to be added, is not held by this claim any more: nothing was added.`;
+  return { id, outcome: 'refused', code: 'STALE_CLAIM', message, details: { under } };
 }
 
 /** `until`: `farAway` is until it is lifted. */

@@ -47,6 +47,11 @@ export interface Under {
   readonly owner: string;
 }
 
+/** The claim must hold this job. */
+export interface UnderJob extends Under {
+  readonly id: string;
+}
+
 /** A validated job on its way in. Texts marked JSON are opaque to the store. */
 export interface NewJob {
   readonly id: string;
@@ -79,8 +84,8 @@ export interface NewJob {
    * insert is refused (JOB_NOT_FOUND). Null for ordinary jobs.
    */
   readonly ownedBy: string | null;
-  /** With `ownedBy`: the owner must be held by this living claim, else the insert is refused (STALE_CLAIM). */
-  readonly under: Under | null;
+  /** That job must be held by this living claim, else the insert is refused (STALE_CLAIM). Of an owned job it is the owner. */
+  readonly under: UnderJob | null;
 }
 
 export interface InsertOptions {

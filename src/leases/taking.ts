@@ -80,7 +80,7 @@ function intent(id: string, name: string, { kind, subject, owner }: Asked): NewJ
     // Of what belonged to a job nothing stays longer than the job.
     policy: policyText({ backoff: null, timeoutMs: destroyMs, keep: checkKeep({ completed: owner ? 0 : '1h' }) }),
     ownedBy: owner && owner.id,
-    under: owner && { epoch: owner.epoch, owner: owner.owner },
+    under: owner && { id: owner.id, epoch: owner.epoch, owner: owner.owner },
   });
 }
 

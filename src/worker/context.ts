@@ -1,6 +1,6 @@
 /** What a handler is given. Nothing of it is made before the handler asks: most ask for little. */
 import type { Context } from '../core/definition.js';
-import type { Job, Progress } from '../core/job.js';
+import type { Enqueued, Job, JobOptions, Progress } from '../core/job.js';
 import { toStoredText } from '../core/json.js';
 import { isOf } from '../core/reading.js';
 import { describeThrown, storable } from '../core/thrown.js';
@@ -48,15 +48,25 @@ class LazyContext implements Context<never> {
   get lease(): Context<never>['lease'] {
     return (resource, spec, options) => this.#run.leases.take(resource, spec, options);
   }
+  get enqueue(): Context<never>['enqueue'] {
+    const enqueue = (type: unknown, input: unknown, options?: JobOptions): Promise<Enqueued> =>
+      this.#run.enqueue(type, input, options);
+    return enqueue as Context<never>['enqueue'];
+  }
+  get queue(): Context<never>['queue'] {
+    return this.#run.queue;
+  }
 }
 
-const names = ['input', 'job', 'signal', 'progress', 'log', 'artifact', 'tempDir', 'lease'] as const;
+const names: readonly string[] = [
+  'input', 'job', 'signal', 'progress', 'log', 'artifact', 'tempDir', 'lease', 'enqueue', 'queue',
+]; // biome-ignore format: one list
 
 const asOwnProperties: ProxyHandler<LazyContext> = {
   get: (context, name) => context[name as 'input'],
   ownKeys: (context) => [...names, ...Reflect.ownKeys(context)],
   getOwnPropertyDescriptor: (context, name) =>
-    names.includes(name as 'input')
+    names.includes(name as string)
       ? { value: context[name as 'input'], enumerable: true, configurable: true }
       : Reflect.getOwnPropertyDescriptor(context, name),
 };

@@ -3,11 +3,11 @@ import type { TypeDetails } from '../core/definition.js';
 import type { Ending } from '../core/ending.js';
 import { LastoutError } from '../core/errors.js';
 import { harmlessSignal } from '../core/harmless.js';
-import type { Job, JobError, Logger, Progress } from '../core/job.js';
+import type { Enqueued, Job, JobError, JobOptions, Logger, Progress } from '../core/job.js';
 import { toStoredText } from '../core/json.js';
 import { inputOf, unreadableInput } from '../core/job-view.js';
 import { isVerdict, Verdict } from '../core/outcome.js';
-import type { Asker, Belongings, BelongingsOf, BoundLeases, BoundLeasesOf } from '../core/owned.js';
+import type { Asker, Belongings, BelongingsOf, BoundLeases, BoundLeasesOf, Reach } from '../core/owned.js';
 import { backoffMs, defaults, functionBackoffMs, policyOf, type StoredPolicy } from '../core/policy.js';
 import type { Note, StoredJob } from '../core/store.js';
 import type { AskSubject } from '../core/subject.js';
@@ -30,6 +30,7 @@ export interface RunParts {
   readonly details: TypeDetails;
   readonly belongingsOf: BelongingsOf;
   readonly boundLeasesOf: BoundLeasesOf;
+  readonly reach: Reach;
   readonly tracing: Tracing | null;
   readonly askSubject: AskSubject;
   /** Of the claims of this worker. */
@@ -133,6 +134,15 @@ export class Run {
   get leases(): BoundLeases {
     this.#leases ??= this.parts.boundLeasesOf(this.#asker);
     return this.#leases;
+  }
+
+  get queue(): Reach['queue'] {
+    return this.parts.reach.queue;
+  }
+
+  enqueue(type: unknown, input: unknown, options?: JobOptions): Promise<Enqueued> {
+    const { id, epoch } = this;
+    return this.parts.reach.enqueue({ id, epoch, owner: this.parts.owner }, type, input, options);
   }
 
   get #asker(): Asker {

@@ -20,7 +20,8 @@ export class Slots {
   readonly #partsOf = new Map<string, RunParts>();
 
   constructor(private readonly worker: Worker) {
-    const { system, logger, toJob, types, settings, belongingsOf, boundLeasesOf, askSubject, tracing } = worker.parts;
+    const { system, logger, toJob, types, settings, tracing } = worker.parts;
+    const { belongingsOf, boundLeasesOf, reach, askSubject } = worker.parts;
     const owner = worker.id;
     const { leaseMs } = settings;
     this.notebook = createNotebook(worker);
@@ -29,7 +30,7 @@ export class Slots {
     const overdue: RunParts['overdue'] = (run) => this.#overdue(run);
     for (const [name, details] of types)
       this.#partsOf.set(name, {
-        ...{ system, logger, toJob, details, belongingsOf, boundLeasesOf, askSubject, tracing },
+        ...{ system, logger, toJob, details, belongingsOf, boundLeasesOf, reach, askSubject, tracing },
         ...{ owner, leaseMs, note, overdue },
       });
   }

@@ -8,7 +8,7 @@ import type { TypeDetails } from '../core/definition.js';
 import type { Failures } from '../core/failures.js';
 import type { Job, Logger } from '../core/job.js';
 import type { Meters } from '../core/meters.js';
-import type { BelongingsOf, BoundLeasesOf } from '../core/owned.js';
+import type { BelongingsOf, BoundLeasesOf, Reach } from '../core/owned.js';
 import type { Claimed, ClaimRequest, Hint, SettleAnswer, Settlement, Store, StoredJob } from '../core/store.js';
 import type { WorkerReport } from '../core/stop-report.js';
 import type { AskSubject } from '../core/subject.js';
@@ -38,6 +38,7 @@ export interface WorkerParts {
   readonly types: ReadonlyMap<string, TypeDetails>;
   readonly settings: WorkerSettings;
   readonly belongingsOf: BelongingsOf;
+  readonly reach: Reach;
   readonly boundLeasesOf: BoundLeasesOf;
   readonly meters: Meters;
   /** Null: no spans are made. */

@@ -70,7 +70,13 @@ async function finished(store: Store): Promise<string> {
 }
 
 const thing = (ownedBy: string, under: { epoch: number; owner: string } | null = null) =>
-  newJob({ type: 'lastout.artifact', queue: 'lastout', when: { inMs: 3_600_000 }, ownedBy, under });
+  newJob({
+    type: 'lastout.artifact',
+    queue: 'lastout',
+    when: { inMs: 3_600_000 },
+    ownedBy,
+    under: under && { ...under, id: ownedBy },
+  });
 
 const hold = (store: Store, id: string) =>
   store.move({

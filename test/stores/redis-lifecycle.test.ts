@@ -121,7 +121,7 @@ describeOn('redis', 'the lifecycle in Redis', () => {
   it('a plain job that completed by the short way stays as long as it owns something', async () => {
     const ids = await insert(3);
     const { epoch } = await claim();
-    const under = { epoch, owner: 'w' };
+    const under = { id: ids[1]!, epoch, owner: 'w' };
     const [first] = await insert(1, { ...thing(ids[1]!), under, when: { inMs: 500 } });
     const settlements = ids.map((id) => ({ id, epoch, ending: { kind: 'complete', result: '1' } as const }));
     await store.settle({ owner: 'w', settlements, started: [], next: null });

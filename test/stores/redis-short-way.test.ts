@@ -159,8 +159,9 @@ function owning(world: World): Call {
   const thing = newJob({ id, type: 'lastout.artifact', queue: draw.pick(['lastout', 'lastout', 'q']), when: { inMs } });
   return ({ store, claims }) => {
     const { epoch, jobs } = claims[index]!;
-    const under = isUnder ? { epoch, owner: 'w' } : null;
-    return store.insert([{ ...thing, ownedBy: jobs[job % jobs.length]!.id, under }], { atomic: false });
+    const ownedBy = jobs[job % jobs.length]!.id;
+    const under = isUnder ? { id: ownedBy, epoch, owner: 'w' } : null;
+    return store.insert([{ ...thing, ownedBy, under }], { atomic: false });
   };
 }
 

@@ -38,7 +38,8 @@ function refusalsOf(
   const hasFences = step.tables.hasFences();
   let refusals: Map<NewJob, Refusal> | null = null;
   for (const job of jobs) {
-    if ((job.ownedBy === null && !(hasFences && job.subject !== null)) || isKnown(job)) continue;
+    const mayBeRefused = job.ownedBy !== null || job.under !== null || (hasFences && job.subject !== null);
+    if (!mayBeRefused || isKnown(job)) continue;
     const refusal = refusalOf(step, job);
     if (refusal) (refusals ??= new Map()).set(job, refusal);
   }

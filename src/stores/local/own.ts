@@ -11,9 +11,9 @@ import type { Row } from './tables.js';
 import { viewOf } from './view.js';
 
 export function refusalOfOwner(step: Step, { id, ownedBy, under }: NewJob): Refusal | null {
-  if (ownedBy === null) return null;
-  if (!step.tables.live(ownedBy) && !step.tables.finished(ownedBy)) return refusedAsUnowned(id, ownedBy);
-  if (under !== null && !heldUnder(step, under.owner, ownedBy, under.epoch)) return refusedAsStale(id, ownedBy);
+  if (ownedBy !== null && !step.tables.live(ownedBy) && !step.tables.finished(ownedBy))
+    return refusedAsUnowned(id, ownedBy);
+  if (under !== null && !heldUnder(step, under.owner, under.id, under.epoch)) return refusedAsStale(id, under.id);
   return null;
 }
 

@@ -62,7 +62,7 @@ function refusalIn(jobs: readonly NewJob[], refusal: RefusalIn): LastoutError {
   return refusedBatch(reasonIn(jobs[refusal.index]!, refusal), refusal.index);
 }
 
-function reasonIn({ id, queue, ownedBy, subject }: NewJob, { code, most, pending, until }: RefusalIn): Refusal {
+function reasonIn({ id, queue, ownedBy, under, subject }: NewJob, { code, most, pending, until }: RefusalIn): Refusal {
   switch (code) {
     case 'QUEUE_FULL':
       return refusedAsFull(id, queue, most, pending);
@@ -71,7 +71,7 @@ function reasonIn({ id, queue, ownedBy, subject }: NewJob, { code, most, pending
     case 'JOB_NOT_FOUND':
       return refusedAsUnowned(id, ownedBy!);
     case 'STALE_CLAIM':
-      return refusedAsStale(id, ownedBy!);
+      return refusedAsStale(id, under!.id);
     case 'SUBJECT_ENDED':
       return refusedAsEnded(id, subject!, until);
   }

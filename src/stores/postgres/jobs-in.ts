@@ -118,13 +118,14 @@ function typesSought(jobs: readonly NewJob[]): ReadonlySet<string> | null {
 }
 
 /** Nothing that is stored can stand in the way of such a job. Lists of inputs are separated by newlines. */
-function isEven({ idGiven, key, exclusiveKey, deduplication, input, ownedBy }: NewJob): boolean {
+function isEven({ idGiven, key, exclusiveKey, deduplication, input, ownedBy, under }: NewJob): boolean {
   return (
     !idGiven &&
     key === null &&
     exclusiveKey === null &&
     deduplication === 'none' &&
     ownedBy === null &&
+    under === null &&
     !input.includes('\n')
   );
 }
@@ -186,6 +187,6 @@ export function jobIn(job: NewJob, place: number, policies: Policies): object {
     dedup: deduplication,
     input,
     ...(ownedBy !== null && { owned_by: ownedBy }),
-    ...(under !== null && { under_epoch: under.epoch, under_owner: under.owner }),
+    ...(under !== null && { under_epoch: under.epoch, under_owner: under.owner, under_id: under.id }),
   };
 }

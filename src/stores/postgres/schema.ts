@@ -85,6 +85,7 @@ const upgrades: Layout['upgrades'] = [
 drop function ${s}.lock_types(text[]);
 drop function ${s}.retry(bigint, bigint, ${s}.jobs, boolean, text);
 alter table ${s}.events add progress text collate "C";
+alter type ${s}.new_job add attribute under_id text;
 alter type ${s}.move add attribute again boolean, add attribute failures_only boolean, add attribute copies jsonb;
 alter table ${s}.done add column retried_as text collate "C";
 -- Of several retries of a job, the last.

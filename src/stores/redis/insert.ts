@@ -57,7 +57,7 @@ export function jobArgs(args: Value[], job: NewJob): void {
 type Answer =
   | ['created' | 'existing' | 'skipped' | 'coalesced' | 'conflict', id: string]
   | ['replaced', id: string, replaced: string]
-  | ['unowned' | 'stale', id: string, ownedBy: string]
+  | ['unowned' | 'stale', id: string, of: string]
   | ['ended', id: string, subject: string, until: string]
   | ['full', id: string, queue: string, maxPending: number, pending: number];
 

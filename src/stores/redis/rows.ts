@@ -83,7 +83,7 @@ export function jobText(job: NewJob, print: string | null): string {
     ...(deduplication !== 'none' && { deduplication }),
     ...(metadata !== null && { metadata }),
     ...(ownedBy !== null && { ownedBy }),
-    ...(under !== null && { under: underText(under) }),
+    ...(under !== null && { under: { ...underText(under), id: under.id } }),
   });
 }
 
@@ -108,6 +108,7 @@ export function isPlain(job: NewJob): boolean {
     job.metadata === null &&
     job.print === null &&
     job.ownedBy === null &&
+    job.under === null &&
     !job.input.includes('\0') // it stands between two jobs
   );
 }

@@ -164,6 +164,7 @@ function isLike(job: NewJob, row: Row): boolean {
     job.exclusiveKey === null &&
     job.source === null &&
     job.metadata === null &&
-    job.ownedBy === null
+    job.ownedBy === null &&
+    job.under === null
   );
 }

@@ -70,8 +70,10 @@ export const codedCases = [
     const id = await bench.add();
     const { owner, epoch } = await bench.take();
     const lines = [{ message: '', fields: coded('line') }];
+    const news = await bench.watch();
     assert.deepEqual(await bench.store.note(owner, [{ id, epoch, progress: coded('progress'), lines }]), ['ok']);
     assert.equal((await bench.job(id)).progress, coded('progress'));
+    assert.equal((await news())[0]?.progress, coded('progress'));
     const [line] = await bench.store.read({ log: 'job', id });
     assert.deepEqual([line?.message, line?.fields], ['', coded('line')]);
   }),

@@ -1,15 +1,15 @@
 /** Owned jobs: inserted under a claim, in the way of their owner's removal, and due to be cleared away. */
 import assert from 'node:assert/strict';
-import { farAway, type Move, type MoveOutcome, type Under } from '../../core/store.js';
+import { farAway, type Move, type MoveOutcome, type UnderJob } from '../../core/store.js';
 import { type Bench, completed, ending, type Hold, type JobSketch, newJob, storeCase, sweepOnce } from './bench.js';
 
 const thing: JobSketch = { type: 'lastout.artifact', queue: 'lastout', delay: 3_600_000 };
 
 /** A job in somebody's hands, and what it needs to own something. */
-async function owner(bench: Bench, sketch: JobSketch = {}): Promise<Hold & { readonly under: Under }> {
+async function owner(bench: Bench, sketch: JobSketch = {}): Promise<Hold & { readonly under: UnderJob }> {
   await bench.add(sketch);
   const hold = await bench.take();
-  return { ...hold, under: { epoch: hold.epoch, owner: hold.owner } };
+  return { ...hold, under: { id: hold.id, epoch: hold.epoch, owner: hold.owner } };
 }
 
 /** A finished job that owns one thing: their ids. */
@@ -44,7 +44,8 @@ const stale: { readonly [how: string]: (bench: Bench) => Promise<JobSketch> } = 
   },
   async 'a claim that holds another job'(bench) {
     const { under } = await owner(bench);
-    return { ownedBy: await bench.add(), under };
+    const other = await bench.add();
+    return { ownedBy: other, under: { ...under, id: other } };
   },
 };
 
@@ -73,6 +74,25 @@ const insert = [
       assert.equal(await bench.exists('owned'), false);
     }),
   ),
+  ...Object.entries(stale).map(([how, prepare]) =>
+    storeCase(`insert: under ${how}, a job that nobody owns is refused and replaces nothing`, async (bench) => {
+      const waiting = await bench.add({ deduplication: 'replace', key: 'k', delay: 100_000 });
+      const { under } = await prepare(bench);
+      const ways: JobSketch[] = [{}, { given: true }, { deduplication: 'replace', key: 'k' }, { exclusiveKey: 'x' }];
+      const answers = await bench.insert(...ways.map((way, n) => ({ ...way, id: `late-${n}`, under: under! })));
+      const codes = answers.map((answer) => (answer as { code?: string }).code);
+      assert.deepEqual([codes, await bench.exists('late-0')], [ways.map(() => 'STALE_CLAIM'), false]);
+      assert.equal((await bench.job(waiting)).state, 'pending');
+    }),
+  ),
+  storeCase('insert: under a living claim, a job that nobody owns is added like any other', async (bench) => {
+    const { id, under } = await owner(bench);
+    const added = await bench.add({ under });
+    assert.deepEqual([(await bench.job(added)).ownedBy, (await bench.job(added)).state], [null, 'pending']);
+    await bench.settle({ id, epoch: under.epoch, owner: under.owner }, ending.complete());
+    assert.equal((await bench.move([id], { kind: 'remove', force: false }))[0]!.outcome, 'removed');
+    assert.equal((await bench.job(added)).state, 'pending');
+  }),
   storeCase('insert: an owned job that is known answers existing, whatever became of the claim', async (bench) => {
     const hold = await owner(bench);
     const job = { ...thing, id: 'owned', ownedBy: hold.id, under: hold.under };

@@ -9,7 +9,7 @@ create type ${s}.evens as (seqs bigint[], ids text[], inputs text[], heads int[]
 create function ${s}.even_jobs(e ${s}.evens, p_policies int[]) returns setof ${s}.new_job language sql as $$
   select t.o::int, t.seq, t.id, false, null::text, h.type, h.queue, h.priority, h.in_ms, h.at, h.ttl_ms, h.max_attempts,
     h.subject, null::text, null::text, 'none'::text, h.source, h.metadata, p_policies[h.policy], t.input, h.long, h.flags,
-    null::text, null::bigint, null::text
+    null::text, null::bigint, null::text, null::text
   from unnest(e.seqs, e.ids, e.inputs, e.heads) with ordinality t(seq, id, input, head, o)
   cross join lateral json_populate_record(null::${s}.new_job, e.head -> (t.head - 1)) h
 $$;
@@ -171,17 +171,17 @@ begin
     select x.* from (
       select coalesce(p_order[b.o], b.o) as o, b.seq, b.id, b.given, b.print, b.type, b.queue, b.priority, b.in_ms, b.at, b.ttl_ms,
         b.max_attempts, b.subject, b.key, b.xkey, b.dedup, b.source, b.metadata, b.policy, b.input, b.long, b.flags,
-        b.owned_by, b.under_epoch, b.under_owner
+        b.owned_by, b.under_epoch, b.under_owner, b.under_id
       from ${s}.even_jobs(e, p_policies) b where not v_set
       union all
       select r.o, p_seqs[r.o], r.id, r.given, r.print, r.type, r.queue, r.priority, r.in_ms, r.at, r.ttl_ms, r.max_attempts, r.subject,
         r.key, r.xkey, r.dedup, r.source, r.metadata, p_policies[r.policy], r.input, r.long, r.flags,
-        r.owned_by, r.under_epoch, r.under_owner
+        r.owned_by, r.under_epoch, r.under_owner, r.under_id
       from json_populate_recordset(null::${s}.new_job, p_rest) r
     ) x order by x.o
   loop
     if v_refused ? n.o::text then
-      v_answers := v_answers || json_build_array(n.o - 1, v_refused ->> n.o::text, n.id, n.owned_by,
+      v_answers := v_answers || json_build_array(n.o - 1, v_refused ->> n.o::text, n.id, coalesce(n.owned_by, n.under_id),
         (select f.until from ${s}.fences f where f.subject = n.subject))::text;
       continue;
     end if;
@@ -234,19 +234,20 @@ language plpgsql as $$
 declare
   v_refused jsonb := ${s}.ended_among(p_now, e, p_order, p_rest, p_atomic);
 begin
-  if coalesce(strpos(p_rest::text, '"owned_by"'), 0) = 0 then return v_refused; end if;
+  if coalesce(strpos(p_rest::text, '"owned_by"') + strpos(p_rest::text, '"under_epoch"'), 0) = 0 then return v_refused; end if;
   return ${s}.tie_all(p_rest, p_atomic, coalesce(v_refused, '{}'));
 end $$;
 
--- Owners are stored before the call. Adds to those that are refused, by their places, those that cannot be tied to theirs, each
--- with the reason.
+-- Owners are stored before the call. Adds to those that are refused, by their places, those that cannot be tied to theirs or whose
+-- claim is over, each with the reason.
 create function ${s}.tie_all(p_rest json, p_atomic boolean, p_refused jsonb) returns jsonb language plpgsql as $$
 declare
   v_refused jsonb := p_refused;
   v_why text;
   n ${s}.new_job;
 begin
-  for n in select r.* from json_populate_recordset(null::${s}.new_job, p_rest) r where r.owned_by is not null order by r.o loop
+  for n in select r.* from json_populate_recordset(null::${s}.new_job, p_rest) r
+    where r.owned_by is not null or r.under_epoch is not null order by r.o loop
     continue when p_refused ? n.o::text or (${s}.known_answer(n)).outcome is not null;
     v_why := ${s}.tie(n);
     if v_why is not null and p_atomic then

@@ -5,11 +5,11 @@ const endedMax = 1_000;
 
 export const insert = (s: string): string => `
 -- A job on its way in. o: its place in the call; seq: its number; flags, long: see the table of jobs. under_epoch, under_owner: the
--- claim that must hold the job that owns it.
+-- claim that must hold the job under_id (null, from processes of 0.1.0: its owner).
 create type ${s}.new_job as (
   o int, seq bigint, id text, given boolean, print text, type text, queue text, priority int, in_ms bigint, at bigint,
   ttl_ms bigint, max_attempts int, subject text, key text, xkey text, dedup text, source text, metadata text, policy int,
-  input text, long boolean, flags int, owned_by text, under_epoch bigint, under_owner text
+  input text, long boolean, flags int, owned_by text, under_epoch bigint, under_owner text, under_id text
 );
 -- outcome: created, skipped, coalesced, existing, replaced (id: of the new one; other: of the old one), conflict, full; or
 -- the code of a refusal for want of an owner.

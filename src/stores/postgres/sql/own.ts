@@ -20,15 +20,16 @@ begin
     and not exists (select 1 from ${s}.done d where d.seq = b.seq offset 0));
 end $$;
 
--- Ties a job on its way in to its owner. Null: it is tied; else why it cannot be.
+-- Ties a job on its way in to its owner, and to the claim that it comes under. Null: it is tied; else why it cannot be.
 create function ${s}.tie(n ${s}.new_job) returns text language plpgsql as $$
 begin
   if n.under_epoch is not null then
-    if not exists (select 1 from ${s}.jobs b where b.id = n.owned_by) then return 'JOB_NOT_FOUND'; end if;
-    if not ${s}.is_under((select b.seq from ${s}.jobs b where b.id = n.owned_by), n.under_epoch, n.under_owner) then
+    if n.owned_by is not null and not exists (select 1 from ${s}.jobs b where b.id = n.owned_by) then return 'JOB_NOT_FOUND'; end if;
+    if not ${s}.is_under((select b.seq from ${s}.jobs b where b.id = coalesce(n.under_id, n.owned_by)), n.under_epoch, n.under_owner) then
       return 'STALE_CLAIM';
     end if;
   end if;
+  if n.owned_by is null then return null; end if;
   update ${s}.jobs b set flags = b.flags | ${owner} where b.id = n.owned_by and b.flags & ${owner} = 0;
   if found then return null; end if;
   perform 1 from ${s}.jobs b where b.id = n.owned_by for key share;

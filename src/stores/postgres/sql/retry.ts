@@ -51,7 +51,7 @@ begin
     if o.seq is not null then perform ${s}.expire(p_step, p_now, o, false); end if;
     n := (0, nextval('${s}.job_no'), p_new_id, false, null, j.type, j.queue, j.priority, 0, null, j.ttl_ms, j.max_attempts,
       j.subject, j.key, j.xkey, case when j.slot is null then 'none' else 'skip' end, j.source, j.metadata, j.policy,
-      j.input, j.long, j.flags & ~${4 | owner}, null, null, null);
+      j.input, j.long, j.flags & ~${4 | owner}, null, null, null, null);
     if ${s}.create_job(p_step, p_now, n, j.id, false) then
       update ${s}.done e set retried_as = p_new_id where e.seq = j.seq;
       return row('retried', p_new_id, null)::${s}.inserted;

@@ -223,7 +223,7 @@ begin
       for n in select f.* from json_populate_recordset(null::${s}.new_job, x.followers) f loop
         n.policy := v_policies[n.policy];
         n.seq := nextval('${s}.job_no');
-        continue when ${s}.is_fenced(p_now, n.subject) or (n.owned_by is not null and ${s}.tie(n) is not null);
+        continue when ${s}.is_fenced(p_now, n.subject) or ((n.owned_by is not null or n.under_epoch is not null) and ${s}.tie(n) is not null);
         perform ${s}.insert_one(p_step, p_now, n, null, true, false);
       end loop;
     end if;

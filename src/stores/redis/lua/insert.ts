@@ -42,15 +42,14 @@ local function markToRunAgain(row, job)
   tables.save(row)
   return { 'coalesced', row.id }
 end
--- Why a job is not taken in: its subject has ended, or it may not be owned by the one that it names, which has to be here before
--- this call. Nil: it is.
+-- Why a job is not taken in: its subject has ended, the one that is to own it is not here before this call, or the claim that it
+-- comes under is over. Nil: it is.
 function inserting.refusal(job)
   local untilAt = fences.standing(job.subject)
   if untilAt then return { 'ended', job.id, job.subject, whole(untilAt) } end
-  if not job.ownedBy then return nil end
-  if not tables.stored(job.ownedBy) then return { 'unowned', job.id, job.ownedBy } end
-  if job.under and not claims.holds(job.under.owner, job.ownedBy, job.under.epoch) then
-    return { 'stale', job.id, job.ownedBy }
+  if job.ownedBy and not tables.stored(job.ownedBy) then return { 'unowned', job.id, job.ownedBy } end
+  if job.under and not claims.holds(job.under.owner, job.under.id, job.under.epoch) then
+    return { 'stale', job.id, job.under.id }
   end
 end
 -- Nil: no job stands in the way, insert one.
@@ -177,7 +176,7 @@ local function insertAll(jobs, atomic)
   if asked then return asked end
   local refusals = {}
   for index, job in ipairs(jobs) do
-    local mayBeRefused = job.ownedBy or (job.subject and fences.any())
+    local mayBeRefused = job.ownedBy or job.under or (job.subject and fences.any())
     if mayBeRefused and not inserting.knownAnswer(job) then refusals[index] = inserting.refusal(job) end
     job.isRefused = refusals[index] ~= nil
   end
