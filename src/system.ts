@@ -217,3 +217,11 @@ function countUp(tail: Uint8Array): void {
     if (tail[i] !== 0) return;
   }
 }
+
+/** As it was when this file was loaded. */
+const ownImmediate = setImmediate;
+
+/** Whether a tool for tests has put its own turns of the event loop in the place of the real ones: then nobody ever takes one. */
+export function areTurnsFaked(): boolean {
+  return setImmediate !== ownImmediate || 'clock' in setImmediate || '_isMockFunction' in setImmediate;
+}

@@ -1,5 +1,6 @@
 import { type Duration, toMs } from '../core/duration.js';
-import { createSystem } from '../system.js';
+import { LastoutError } from '../core/errors.js';
+import { areTurnsFaked, createSystem } from '../system.js';
 
 /** A clock that stands still until it is told to move, and that decides when timers fire. */
 export interface FakeClock {
@@ -79,8 +80,19 @@ export function fakeClock(start: Date = new Date('2030-01-01T00:00:00Z')): FakeC
   };
 }
 
+/** A test would hang until its runner gives it up, and nothing would say why. */
+export function refuseFakedTurns(): void {
+  if (!areTurnsFaked()) return;
+  throw new LastoutError(
+    'INVALID_INPUT',
+    'The timers of this process are faked (useFakeTimers of vitest, jest or sinon), so lastout cannot go on. Move time with ' +
+      "clock.advance of testQueue or fakeClock alone, and leave setImmediate real: vi.useFakeTimers({ toFake: ['Date'] }).",
+  );
+}
+
 /** A few turns of the real event loop: enough for a chain of awaits over a store in this process. */
 async function fewTurns(): Promise<void> {
+  refuseFakedTurns();
   for (let i = 0; i < 8; i++) await new Promise<void>((resolve) => realTime.soon(resolve));
 }
 

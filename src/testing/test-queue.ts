@@ -1,7 +1,7 @@
 /** A queue for tests: its clock stands still, its end is checked. */
 import { open } from '../open.js';
 import type { OpenOptions, Queue } from '../surface.js';
-import { type FakeClock, fakeClock } from './fake-clock.js';
+import { type FakeClock, fakeClock, refuseFakedTurns } from './fake-clock.js';
 
 export interface TestQueue extends AsyncDisposable {
   readonly queue: Queue;
@@ -10,6 +10,7 @@ export interface TestQueue extends AsyncDisposable {
 
 /** Opens `memory:` (or another store) under a fake clock, and says nothing unless it gets a logger. Disposing closes it without waiting for running handlers. */
 export async function testQueue(url = 'memory:', options: Omit<OpenOptions, 'clock'> = {}): Promise<TestQueue> {
+  refuseFakedTurns();
   const clock = fakeClock();
   const queue = await open(url, { logger: false, ...options, clock });
   return {
