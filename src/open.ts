@@ -168,7 +168,7 @@ async function createQueue(parts: Parts): Promise<Queue> {
 
   await observer.start();
   const queue: Queue = {
-    enqueue: countedRefusals(meters, enqueue) as Queue['enqueue'],
+    enqueue: countedRefusals(meters, enqueue),
     enqueueMany: countedRefusals(meters, (jobs) => enqueueMany(jobs).catch(refused)) as Queue['enqueueMany'],
     ...workersOn(parts, closing, {
       get queue() {
@@ -176,7 +176,7 @@ async function createQueue(parts: Parts): Promise<Queue> {
       },
       enqueue: countedRefusals(meters, send),
     }),
-    get: whileOpen(acts.get) as Queue['get'],
+    get: whileOpen(acts.get),
     find: whileOpen(acts.find),
     logs: whileOpen(acts.logs),
     cancel: whileOpen(async (...args) => acts.cancel(...args)),
@@ -195,7 +195,7 @@ async function createQueue(parts: Parts): Promise<Queue> {
       }),
     pause: whileOpen(async (queue?: string) => store.pause(queueName(queue), true)),
     resume: whileOpen(async (queue?: string) => store.pause(queueName(queue), false)),
-    wait: whileOpen(watch.wait) as Queue['wait'],
+    wait: whileOpen(watch.wait),
     events(options) {
       checkOpen();
       return watch.events(options);

@@ -399,10 +399,10 @@ describe('enqueueMany', () => {
         { type: 'build', input: 2, options },
         { type: 'build', input: 3, options: { ...options, deduplication: 'replace' } },
       ]);
-      expect(second).toEqual({ id: first!.id, outcome: 'skipped' });
-      expect(third).toMatchObject({ outcome: 'replaced', replaced: first!.id });
-      expect(await queue.get(third!.id)).toMatchObject({ input: 3, state: 'pending' });
-      expect(await queue.get(first!.id)).toMatchObject({
+      expect(second).toEqual({ id: first.id, outcome: 'skipped' });
+      expect(third).toMatchObject({ outcome: 'replaced', replaced: first.id });
+      expect(await queue.get(third.id)).toMatchObject({ input: 3, state: 'pending' });
+      expect(await queue.get(first.id)).toMatchObject({
         state: 'failed',
         error: { message: 'Replaced by newer job' },
       });

@@ -150,14 +150,14 @@ describe.each(engines)('one turn per key on %s', (engine) => {
       { type: held.type, input: 2 },
     ]);
     const { jobs } = await on.store.claim(claimRequest(['lapses'], { slots: 10 }));
-    expect(jobs.map(({ id }) => id)).toEqual([first!.id]);
+    expect(jobs.map(({ id }) => id)).toEqual([first.id]);
     expect((await on.store.claim(claimRequest(['lapses'], { slots: 10 }))).jobs).toEqual([]);
     await on.clock.advance(35_000);
     await on.queue.work([held.type]);
     await started(on, held, 1);
     held.end(held.started[0]!);
     await started(on, held, 2);
-    expect([...held.started].sort()).toEqual([first!.id, second!.id].sort());
+    expect([...held.started].sort()).toEqual([first.id, second.id].sort());
   });
 
   it('a dead worker blocks its key no longer than its lease and one tending', async () => {

@@ -724,11 +724,11 @@ describe.each(engines)('liveness on %s', (engine) => {
       { type: held.type, input: 2 },
     ]);
     await on.clock.advance(1_000);
-    await on.queue.cancel(asked!.id);
-    await on.queue.cancel(lost!.id, { force: true });
+    await on.queue.cancel(asked.id);
+    await on.queue.cancel(lost.id, { force: true });
     await on.clock.advance(heartbeatMs);
-    expect(held.context(asked!.id).signal.reason).toMatchObject({ code: 'CANCELLED' });
-    expect(held.context(lost!.id).signal.reason).toMatchObject({ code: 'STALE_CLAIM' });
+    expect(held.context(asked.id).signal.reason).toMatchObject({ code: 'CANCELLED' });
+    expect(held.context(lost.id).signal.reason).toMatchObject({ code: 'STALE_CLAIM' });
   });
 
   it('L4: a finished handler is settled once the store is back, without running again', async () => {

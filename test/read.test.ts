@@ -121,7 +121,7 @@ describe('find', () => {
     const ids: Record<string, string> = {};
     const add = async (name: string, type: string | typeof act, input: Json, options?: JobOptions) => {
       const added =
-        typeof type === 'string' ? queue.enqueue(type, input, options) : queue.enqueue(type, String(input), options);
+        typeof type === 'string' ? queue.enqueue(type, input, options) : queue.enqueue(type, input as string, options);
       ids[name] = (await added).id;
       await clock.advance(1);
     };

@@ -167,11 +167,11 @@ describe.each(engines)('a worker that died, on %s', (engine) => {
       { type: 'begun', input: 2 },
     ]);
     const { epoch } = await on.store.claim(claimRequest(['begun'], { slots: 1, ahead: 1 }));
-    const settlements = [{ id: first!.id, epoch, ending: { kind: 'complete', result: '1' } as const }];
-    const started = [{ id: second!.id, epoch }];
+    const settlements = [{ id: first.id, epoch, ending: { kind: 'complete', result: '1' } as const }];
+    const started = [{ id: second.id, epoch }];
     await on.store.settle({ owner: 'byhand', settlements, started, next: null });
     await on.clock.advance(leaseMs + tendMs);
-    expect(await on.queue.get(second!.id)).toMatchObject({ state: 'pending', stalls: 1 });
+    expect(await on.queue.get(second.id)).toMatchObject({ state: 'pending', stalls: 1 });
   });
 
   it('tells of the stall in the event log', async () => {

@@ -29,18 +29,18 @@ eachStore((on) => {
       { type: 'mail', input: 1, options: { subject } },
       { type: 'mail', input: 2, options: { subject: other } },
     ]);
-    expect(await idsOf(queue, subject)).toEqual([a!.id]);
-    expect(await idsOf(queue, other)).toEqual([b!.id]);
+    expect(await idsOf(queue, subject)).toEqual([a.id]);
+    expect(await idsOf(queue, other)).toEqual([b.id]);
     expect(await queue.hold({ subject }, 'look at it')).toBe(1);
-    expect((await queue.remove({ subject })).items).toEqual([{ id: a!.id, outcome: 'held' }]);
+    expect((await queue.remove({ subject })).items).toEqual([{ id: a.id, outcome: 'held' }]);
     expect(await queue.release({ subject })).toBe(1);
-    expect((await queue.reschedule({ subject }, { delay: '1h' })).items).toEqual([{ id: a!.id, outcome: 'moved' }]);
-    expect((await queue.cancel({ subject })).items).toEqual([{ id: a!.id, outcome: 'cancelled' }]);
+    expect((await queue.reschedule({ subject }, { delay: '1h' })).items).toEqual([{ id: a.id, outcome: 'moved' }]);
+    expect((await queue.cancel({ subject })).items).toEqual([{ id: a.id, outcome: 'cancelled' }]);
     const { items } = await queue.retry({ subject, state: 'cancelled' });
-    expect(items).toEqual([{ id: a!.id, outcome: 'retried', newId: expect.any(String) as string }]);
+    expect(items).toEqual([{ id: a.id, outcome: 'retried', newId: expect.any(String) as string }]);
     expect((await queue.remove({ subject })).matched).toBe(2);
     expect(await idsOf(queue, subject)).toEqual([]);
-    expect(await queue.get(b!.id)).toMatchObject({ state: 'pending' });
+    expect(await queue.get(b.id)).toMatchObject({ state: 'pending' });
   });
 
   it.each(odd)('%s is ended and lifted alone, and its events are told alone', async (subject) => {

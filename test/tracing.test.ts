@@ -169,7 +169,7 @@ describe('tracing', () => {
     ]);
     const [span] = named('send mails');
     expect(span!.attributes).toMatchObject({ 'messaging.batch.message_count': 2 });
-    for (const { id } of [one!, other!])
+    for (const { id } of [one, other])
       expect((await queue.get(id))!.metadata.traceparent).toContain(span!.spanContext().spanId);
     await queue.enqueueMany([
       { type: 'mail', input: 1, options: { queue: 'mails' } },

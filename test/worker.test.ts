@@ -581,9 +581,9 @@ describe.each(engines)('jobs claimed ahead on %s', (engine) => {
       { type, input: 1, options: { exclusiveKey: 'key' } },
       { type, input: 2, options: { timeout: '10m' } },
     ]);
-    await until(on.clock, async () => (await stateOf(on.queue, front!.id)) === 'processing');
-    expect(await stateOf(on.queue, keyed!.id)).toBe('pending');
-    expect(await stateOf(on.queue, timed!.id)).toBe('pending');
+    await until(on.clock, async () => (await stateOf(on.queue, front.id)) === 'processing');
+    expect(await stateOf(on.queue, keyed.id)).toBe('pending');
+    expect(await stateOf(on.queue, timed.id)).toBe('pending');
     slow.open(null);
     await allDone(on, 43);
   });

@@ -51,7 +51,7 @@ class LazyContext implements Context<never> {
   get enqueue(): Context<never>['enqueue'] {
     const enqueue = (type: unknown, input: unknown, options?: JobOptions): Promise<Enqueued> =>
       this.#run.enqueue(type, input, options);
-    return enqueue as Context<never>['enqueue'];
+    return enqueue;
   }
   get queue(): Context<never>['queue'] {
     return this.#run.queue;

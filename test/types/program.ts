@@ -1,5 +1,6 @@
 // What a user's editor says: lines that compile, and lines that do not. `types.test.ts` compiles it against the packed
 // package with every TypeScript that is supported; it is never run.
+/* eslint-disable @typescript-eslint/no-unused-vars -- many values are only asked for their types */
 import {
   cancel,
   type Context,
