@@ -10,7 +10,6 @@ const surface = readFileSync(join(root, 'spec', 'surface.d.ts'), 'utf8');
 const http = 'the HTTP interface is not built yet';
 const operators = 'what operators read and do is not built yet';
 const tags = 'tags are not built yet';
-const soon = 'under way';
 
 const notYet: NotYet = {
   'JobOptions.tags': tags,
