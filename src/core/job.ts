@@ -156,6 +156,7 @@ interface EventDetails {
   retried: OfJob<'attempt', 'error'>;
   completed: OfJob<'attempt'>;
   failed: OfJob<'attempt' | 'error'>;
+  replaced: OfJob<'attempt', 'error'>;
   cancelled: OfJob<'attempt', 'error'>;
   expired: OfJob<'attempt', 'error'>;
   swept: Carrying<never, never>;

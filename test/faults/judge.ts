@@ -8,7 +8,9 @@ export interface Circumstances {
   readonly workersLived: boolean;
 }
 
-const terminal = ['completed', 'failed', 'cancelled', 'expired'];
+const terminal = ['completed', 'failed', 'cancelled', 'expired', 'replaced'];
+/** The state that an event of an end stands for. */
+const stateOf = (name: string): string => (name === 'replaced' ? 'failed' : name);
 
 /** The faults found, in words; an empty list is a good one. */
 export async function judge(world: World, { workersLived }: Circumstances): Promise<readonly string[]> {
@@ -43,9 +45,10 @@ const follows: { readonly [name: string]: readonly string[] } = {
   snoozed: ['claimed', 'progress'],
   stalled: ['claimed', 'progress'],
   completed: ['claimed', 'progress'],
-  failed: ['claimed', 'progress', 'created', 'stalled'],
+  failed: ['claimed', 'progress', 'stalled'],
   cancelled: ['created', 'claimed', 'progress', 'retried', 'snoozed', 'stalled'],
   expired: ['created', 'claimed', 'progress', 'retried', 'snoozed', 'stalled'],
+  replaced: ['created', 'claimed', 'progress', 'retried', 'snoozed', 'stalled'],
 };
 
 function judgeStory(story: readonly EventRecord[], say: Say): void {
@@ -70,7 +73,7 @@ function judgePresence(
   if (isGone && !world.removed.has(id)) say('it was removed, and nobody asked for it');
   if (job && isGone) say('it was removed and is there');
   if (!job && !isGone) say(world.promised.has(id) ? 'it was promised and is not there' : 'it vanished');
-  if (job && !story.some(({ name }) => name === job.state)) say(`it is ${job.state}, and no event says so`);
+  if (job && !story.some(({ name }) => stateOf(name) === job.state)) say(`it is ${job.state}, and no event says so`);
 }
 
 /** Each claim runs its handler at most once; what the log says a handler did, one did. */

@@ -167,7 +167,8 @@ async function fillLogs(queue: Queue): Promise<void> {
 const queue = await open(url, { cleanup, artifacts: isInside ? 'memory' : { dir } });
 const first = isInside ? null : await sizeOf(url);
 await fillLogs(queue);
-for (const name of ['completed', 'failed', 'cancelled', 'expired'] as const) queue.on(name, () => void (ended += 1));
+for (const name of ['completed', 'failed', 'cancelled', 'expired', 'replaced'] as const)
+  queue.on(name, () => void (ended += 1));
 await queue.schedule('tick', tick, null, { every: '1s' });
 await queue.work(types, { concurrency: 10, poll: 100 });
 const began = performance.now();

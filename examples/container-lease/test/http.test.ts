@@ -32,14 +32,14 @@ test('002-19 002-22 POST /api/provision for 120 minutes answers an id and the ex
 });
 
 test('cpu and memory have defaults, and what is asked for reaches the engine', async () => {
-  const specs: { HostConfig: object }[] = [];
+  const specs: { _body: { HostConfig: object } }[] = [];
   const { it, call } = await served();
   const create = it.docker.createContainer.bind(it.docker);
   it.docker.createContainer = (options) => (specs.push(options as never), create(options));
   await call('POST', '/api/provision', { imageType: 'alpine', durationMinutes: 5 });
   const wanted = { imageType: 'alpine', durationMinutes: 5, cpuMilli: 2_000, memoryMB: 2_048, volumeSizeMB: 5_120 };
   expect((await call('POST', '/api/provision', wanted)).status).toBe(201);
-  expect(specs.map(({ HostConfig }) => HostConfig)).toEqual([
+  expect(specs.map(({ _body }) => _body.HostConfig)).toEqual([
     { NanoCpus: 500_000_000, Memory: 512 * 2 ** 20 },
     { NanoCpus: 2_000_000_000, Memory: 2_048 * 2 ** 20, Mounts: [{ Type: 'volume', Target: '/data' }] },
   ]);

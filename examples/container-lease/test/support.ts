@@ -32,10 +32,10 @@ export class FakeDocker implements EngineApi {
   }
 
   async createContainer(options: object) {
-    const { name, Labels } = options as { name: string; Labels: { [label: string]: string } };
-    await this.said(`create ${name}`);
+    const { _query, _body } = options as { _query: { name: string }; _body: { Labels: { [label: string]: string } } };
+    await this.said(`create ${_query.name}`);
     const id = `c${++this.made}`;
-    this.containers.set(id, { name, labels: Labels, running: false });
+    this.containers.set(id, { name: _query.name, labels: _body.Labels, running: false });
     return this.getContainer(id);
   }
   getContainer(id: string) {
