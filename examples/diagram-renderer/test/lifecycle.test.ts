@@ -83,7 +83,7 @@ test('003-10 every cleanup interval old jobs are removed, and their number is lo
   expect((await at.store.stats()).total.completed).toBe(3);
   at.messages.length = 0;
   await at.clock.advance('4m');
-  expect(at.messages.filter((text) => text === 'Removed: 0 jobs')).toHaveLength(4);
+  expect(at.messages.filter((text) => text === 'No cleanup needed')).toHaveLength(4);
   await at.clock.advance('2m');
   expect(at.messages).toContain('Removed 3 old jobs from sqlite');
   expect((await at.store.stats()).total.completed).toBe(0);
