@@ -537,7 +537,7 @@ describe.each(engines)('timeouts on %s', (engine) => {
     expect(signal.aborted).toBe(true);
     expect(signal.reason).toMatchObject({ code: 'TIMEOUT' });
     expect(await finished(on, id)).toMatchObject({ state: 'failed', attempts: 1, error: { code: 'TIMEOUT' } });
-    expect(warnings(on.logs)).toEqual([]);
+    expect(warnings(on.logs)).toEqual(['Job failed']);
   });
 
   it('the timeout counts from the start of each attempt', async () => {
@@ -570,7 +570,7 @@ describe.each(engines)('timeouts on %s', (engine) => {
     expect(await finished(on, stuck.id)).toMatchObject({ state: 'failed', attempts: 1, error: { code: 'TIMEOUT' } });
     await until(on.clock, () => held.started.length === 2);
     expect(worker.running).toEqual([next.id]);
-    expect(warnings(on.logs)).toEqual(['Handler ignores its abort signal']);
+    expect(warnings(on.logs)).toEqual(['Handler ignores its abort signal', 'Job failed']);
     expect(on.logs.find(({ level }) => level === 'warn')!.fields).toMatchObject({ id: stuck.id, type: 'ignores' });
     const { ok, warnings: told } = await healthOf(on.queue);
     expect(ok).toBe(true);
