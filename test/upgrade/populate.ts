@@ -55,8 +55,11 @@ export async function populate({ url, dir, namespace, codec }: Place): Promise<P
     boxes: boxes.names(),
     async close() {
       release();
-      await clock.settle(); // the handlers end, so that closing has nothing to wait for by the clock
-      await queue.close();
+      await clock.settle();
+      let closed = false;
+      const closing = queue.close().finally(() => (closed = true));
+      while (!closed) await clock.advance(100); // what the attempts have leased ends by the clock
+      await closing;
     },
   };
 }

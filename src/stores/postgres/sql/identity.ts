@@ -1,4 +1,5 @@
 /** The identity of the store, and the server and database in which it got it. */
+import { readCommitted } from './settings.js';
 
 const random = `substr(replace(gen_random_uuid()::text, '-', ''), 1, 20)`;
 
@@ -20,6 +21,7 @@ end $$;
 -- At each opening: notes where this is, unless it is noted, and gives the store a new identity where that is asked for.
 create function ${s}.identify_v1(p_new boolean) returns void language plpgsql as $$
 begin
+  ${readCommitted()}
   if p_new then
     update ${s}.meta m set value = ${random} where m.name = 'store';
     insert into ${s}.meta values ('place', ${s}.here()) on conflict (name) do update set value = excluded.value;
