@@ -10,7 +10,7 @@ import type { Worker } from './worker/worker.js';
 /** How long after its grace a close may still take. */
 const afterGraceMs = 1_000;
 /** The part of it for what handlers had leased that were told to stop when the grace was over. */
-export const endLeasesMs = 500;
+const endLeasesMs = 500;
 
 export interface Closing {
   readonly workers: Set<Worker>;
@@ -31,13 +31,10 @@ export interface Closing {
   readonly whenClosed: Promise<void>;
 }
 
-/** Waits for the end of what the attempts of these workers have leased, of all where it is null; at most until then, by the monotonic clock. */
-export type LeasesLeft = (workers: readonly string[] | null, until: number) => Promise<readonly string[]>;
-
-/** `inOrder`: what is stopped after the workers and what they had leased. No hang outlasts the end. */
+/** `own`: what the jobs of this process have leased. `inOrder`: what is stopped after that. No hang outlasts the end. */
 export function closingOf(
   system: System,
-  leasesLeft: LeasesLeft,
+  own: { allEnded(until: number): Promise<readonly string[]> },
   inOrder: readonly (() => Promise<unknown>)[],
 ): Closing {
   const workers = new Set<Worker>();
@@ -64,7 +61,7 @@ export function closingOf(
     const reports = await Promise.all([...workers].map((worker) => worker.stop(graceMs)));
     draining = false;
     await untilEnd(Promise.allSettled(oneShots));
-    const leases = await leasesLeft(null, beganAt + graceMs + endLeasesMs);
+    const leases = await own.allEnded(beganAt + graceMs + endLeasesMs);
     for (const stop of inOrder) await untilEnd(stop());
     return {
       finished: reports.reduce((sum, report) => sum + report.finished, 0),

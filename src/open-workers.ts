@@ -14,7 +14,7 @@ import type { StopReport } from './core/stop-report.js';
 import type { AskSubject } from './core/subject.js';
 import type { System } from './core/system.js';
 import type { Tracing } from './core/tracing.js';
-import { type Closing, endLeasesMs, type LeasesLeft, readGrace } from './open-close.js';
+import { type Closing, readGrace } from './open-close.js';
 import { lookUp, type TypeBook } from './queue/new-job.js';
 import type { Queue, WorkerHandle } from './surface.js';
 import { type OneShotReport, runOneShot } from './worker/one-shot.js';
@@ -39,7 +39,10 @@ interface Parts {
   readonly book: TypeBook;
   readonly cleanup: CleanupPolicy;
   readonly lifecycle: { readonly belongingsOf: BelongingsOf; readonly askSubject: AskSubject };
-  readonly leases: { readonly boundLeasesOf: BoundLeasesOf; readonly left: LeasesLeft };
+  readonly leases: {
+    readonly boundLeasesOf: BoundLeasesOf;
+    readonly own: { livingOf(owner: string): Promise<readonly string[]> };
+  };
 }
 
 export function workersOn(parts: Parts, closing: Closing, reach: Reach): Pick<Queue, 'work' | 'runUntilIdle'> {
@@ -51,9 +54,8 @@ export function workersOn(parts: Parts, closing: Closing, reach: Reach): Pick<Qu
   async function work(types: readonly JobType<unknown, unknown>[], options?: WorkOptions): Promise<WorkerHandle> {
     const worker = start(types, 'work', readWorkOptions(options));
     async function stopIt(graceMs: number): Promise<StopReport> {
-      const until = system.monotonic() + graceMs + endLeasesMs;
       const report = await worker.stop(graceMs).finally(() => workers.delete(worker));
-      return { ...report, leases: await leases.left([worker.id], until) };
+      return { ...report, leases: await leases.own.livingOf(worker.id) };
     }
     const stop = async (how: { grace?: Duration } = {}): Promise<StopReport> => system.hold(stopIt(readGrace(how)));
     return {

@@ -114,7 +114,7 @@ async function createQueue(parts: Parts): Promise<Queue> {
     return job && toJob(job, cleanup);
   });
   const observer = observerOn({ ...parts, tell: watch.tell }, parts.observe);
-  const closing = closingOf(system, leases.left, [
+  const closing = closingOf(system, leases.own, [
     () => leases.stop(),
     () => gather.settled(),
     () => observer.stop(),

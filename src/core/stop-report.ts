@@ -4,7 +4,7 @@ export interface StopReport {
   readonly handedBack: readonly string[];
   /** Still held: an exclusive key whose code still runs, or a store that did not answer. They come back when the claim lapses. */
   readonly abandoned: readonly string[];
-  /** What its own attempts had leased and what still lives: it was not destroyed within the grace. Another process goes on with it. */
+  /** What its own attempts have leased and what still lives. The queue goes on ending it; of one that was closed, another process does. */
   readonly leases: readonly string[];
 }
 

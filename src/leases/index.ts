@@ -27,7 +27,7 @@ export interface Leasing {
   knows(type: string): boolean;
   /** Ends a lease for the sake of its owner. Rejects where it has not ended. */
   end(record: StoredJob): Promise<void>;
-  readonly left: OwnLeases['left'];
+  readonly own: Pick<OwnLeases, 'livingOf' | 'allEnded'>;
   /** From here on this process ends leases of its kind. */
   know(resource: Resource<unknown>): void;
   stop(): void;
@@ -97,7 +97,7 @@ export function leasingOn(parts: LeaseParts, begin: (types: readonly TypeDetails
   return {
     book: bookOf(parts),
     boundLeasesOf: (asker) => boundLeases(parts, asker, know, (id) => own.taken(id, asker.owner)),
-    left: own.left,
+    own,
     lease,
     knows: (type) => [...known.keys()].some((kind) => leaseType(kind) === type),
     end: (record) => endSoon(parts, record),

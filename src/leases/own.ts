@@ -1,4 +1,4 @@
-/** The leases that attempts of this process have taken: who stops waits for their end, and says which of them still live. */
+/** The leases that attempts of this process have taken: who closes waits for their end, and says which of them still live. */
 import { byIds } from '../core/pages.js';
 import { atMost, pause } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
@@ -7,37 +7,34 @@ import type { LeaseParts } from './parts.js';
 /** Others may have ended those that came before. */
 const rememberedMax = 1_000;
 const lookAgainMs = 50;
-/** One look is taken in any case. */
-const answerMs = 100;
+/** A store that hangs is not waited for any longer. */
+const answerMs = { least: 250, usual: 1_000 } as const;
 
 export interface OwnLeases {
   /** `owner`: of the claim under which it was taken. */
   taken(id: string, owner: string): void;
   ended(id: string): void;
-  /** Waits for the end of those that these workers have taken (null: all), at most until then by the monotonic clock; answers what still lives. */
-  left(owners: readonly string[] | null, until: number): Promise<readonly string[]>;
+  /** What the attempts of a worker have taken and what still lives. */
+  livingOf(owner: string): Promise<readonly string[]>;
+  /** Waits for the end of all of them, at most until then by the monotonic clock; answers what still lives. */
+  allEnded(until: number): Promise<readonly string[]>;
 }
 
 export function ownLeases({ store, system, logger }: LeaseParts): OwnLeases {
   const ownerOf = new Map<string, string>();
 
   /** A store that cannot be asked does not say that they have ended. */
-  async function livingOf(ids: readonly string[]): Promise<readonly string[]> {
-    try {
+  async function livingAmong(ids: readonly string[], withinMs: number): Promise<readonly string[]> {
+    let living = ids;
+    const asked = async (): Promise<void> => {
       const records = await byIds(store, ids);
-      return records.filter(({ completedAt }) => completedAt === null).map(({ id }) => id);
-    } catch (error) {
-      logger.warn('Whether leases have ended could not be found out', { error: describeThrown(error).message });
-      return ids;
-    }
-  }
-
-  /** A store that hangs is not waited for. */
-  async function answerBy<T>(until: number, answer: Promise<T>, otherwise: T): Promise<T> {
-    let known = otherwise;
-    const answered = answer.then((value) => void (known = value));
-    await atMost(system, Math.max(answerMs, until - system.monotonic()), answered);
-    return known;
+      living = records.filter(({ completedAt }) => completedAt === null).map(({ id }) => id);
+    };
+    if (ids.length > 0)
+      await atMost(system, withinMs, asked()).catch((error: unknown) =>
+        logger.warn('Whether leases have ended could not be found out', { error: describeThrown(error).message }),
+      );
+    return living;
   }
 
   return {
@@ -47,20 +44,24 @@ export function ownLeases({ store, system, logger }: LeaseParts): OwnLeases {
       if (ownerOf.size > rememberedMax && oldest !== undefined) ownerOf.delete(oldest);
     },
     ended: (id) => void ownerOf.delete(id),
-    async left(owners, until) {
-      let ids: readonly string[] = [...ownerOf.keys()].filter(
-        (id) => owners === null || owners.includes(ownerOf.get(id)!),
-      );
-      for (;;) {
-        if (ids.length > 0) ids = await answerBy(until, livingOf(ids), ids);
-        const leftMs = until - system.monotonic();
-        if (ids.length === 0) return [];
-        if (leftMs <= 0) break;
-        await pause(system, Math.min(lookAgainMs, leftMs), undefined, 'hold');
-      }
-      logger.warn('A worker has stopped while things that it leased still live; another process ends them', {
-        leases: ids,
-      });
+    livingOf: (owner) =>
+      livingAmong(
+        [...ownerOf.keys()].filter((id) => ownerOf.get(id) === owner),
+        answerMs.usual,
+      ),
+    async allEnded(until) {
+      const look = (ids: readonly string[]): Promise<readonly string[]> =>
+        livingAmong(ids, Math.max(answerMs.least, until - system.monotonic()));
+      let ids = await look([...ownerOf.keys()]);
+      for (; ids.length > 0 && system.monotonic() < until; ids = await look(ids))
+        await pause(system, Math.min(lookAgainMs, until - system.monotonic()), undefined, 'hold');
+      if (ids.length > 0)
+        logger.warn(
+          'The queue was closed while things that its jobs had leased still live; another process ends them',
+          {
+            leases: ids,
+          },
+        );
       return ids;
     },
   };
