@@ -79,8 +79,10 @@ async function world(storeUrl: string): Promise<World> {
 async function openApp({ docker, config }: World, stubborn = false): Promise<App> {
   const asked = docker.createContainer.bind(docker);
   if (stubborn)
-    docker.createContainer = ((options: Docker.ContainerCreateOptions) =>
-      asked({ ...options, Cmd: ['sh', '-c', 'trap "" TERM; while :; do sleep 1; done'] })) as never;
+    docker.createContainer = ((options: { _body: object }) => {
+      const _body = { ...options._body, Cmd: ['sh', '-c', 'trap "" TERM; while :; do sleep 1; done'] };
+      return asked({ ...options, _body } as never);
+    }) as never;
   const app = await App.open(
     config,
     createLogger('error', () => undefined),
