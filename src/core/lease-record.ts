@@ -36,13 +36,16 @@ export function needsAttention(record: StoredJob): boolean {
   return record.completedAt === null && record.error !== null && failuresOf(record) >= quickTries;
 }
 
-/** Nobody who knows its kind has come to end it. */
-const leftAloneMs = 15 * 60_000;
+export const leftAloneMs = 15 * 60_000;
 
-/** It should have ended, and has not. */
-export function isLeftBehind(record: StoredJob, now: number): boolean {
-  const { state, dueAt } = record;
-  return needsAttention(record) || (state === 'pending' && dueAt !== null && dueAt + leftAloneMs <= now);
+/** Nobody who knows its kind has come to end it. */
+export function isLeftAlone({ state, dueAt }: StoredJob, now: number): boolean {
+  return state === 'pending' && dueAt !== null && dueAt + leftAloneMs <= now;
+}
+
+/** It should have ended, and has not. `alive`: the leases that a close had to leave alive. */
+export function isLeftBehind(record: StoredJob, now: number, alive: ReadonlySet<string>): boolean {
+  return needsAttention(record) || alive.has(record.id) || isLeftAlone(record, now);
 }
 
 export function leaseStateOf(record: StoredJob, now: number): LeaseState {

@@ -4,6 +4,7 @@ import { show } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import type { Page, State } from '../core/job.js';
 import { isLease, isLeaseType, isLeftBehind, leaseStateOf } from '../core/lease-record.js';
+import { leftAlive } from '../core/left-alive.js';
 import { checkId, checkSubject, systemQueue } from '../core/names.js';
 import { byIds, everyPage } from '../core/pages.js';
 import { type Lease, type Leases, leaseStates } from '../core/resource.js';
@@ -25,7 +26,7 @@ export interface Attention {
 }
 
 export interface LeaseBook extends Leases {
-  /** Those that could not be ended, and those that nobody has come to end. Costs nothing where the tally shows that there is no lease. */
+  /** Those that could not be ended, that a close left alive, and that nobody has come to end. Costs nothing where the tally shows that there is no lease. */
   attention(tally: Tally): Promise<Attention>;
 }
 
@@ -85,18 +86,19 @@ export function bookOf(parts: LeaseParts): LeaseBook {
       const ours = queues.find(({ queue }) => queue === systemQueue);
       if (!ours || ours.pending + ours.processing === 0) return { count: 0, sample: [] };
       const types = await kindsStored();
+      if (types.length === 0) return { count: 0, sample: [] };
       const sample: string[] = [];
       let count = 0;
       let left = countedMax;
-      if (types.length > 0)
-        for await (const record of everyPage(store, { ...noFilter, types, states: live }, pageLimits.most)) {
-          if (isLeftBehind(record, system.now())) {
-            count += 1;
-            if (sample.length < sampleMax) sample.push(record.id);
-          }
-          left -= 1;
-          if (left === 0) break;
+      const alive = await leftAlive(store);
+      for await (const record of everyPage(store, { ...noFilter, types, states: live }, pageLimits.most)) {
+        if (isLeftBehind(record, system.now(), alive)) {
+          count += 1;
+          if (sample.length < sampleMax) sample.push(record.id);
         }
+        left -= 1;
+        if (left === 0) break;
+      }
       return { count, sample };
     },
   };

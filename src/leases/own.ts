@@ -1,4 +1,5 @@
 /** The leases that attempts of this process have taken: who closes waits for their end, and says which of them still live. */
+import { markOf } from '../core/left-alive.js';
 import { byIds } from '../core/pages.js';
 import { atMost, pause } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
@@ -16,7 +17,7 @@ export interface OwnLeases {
   ended(id: string): void;
   /** What the attempts of a worker have taken and what still lives. */
   livingOf(owner: string): Promise<readonly string[]>;
-  /** Waits for the end of all of them, at most until then by the monotonic clock; answers what still lives. */
+  /** Waits for the end of all of them, at most until then by the monotonic clock; answers what still lives, and marks it. */
   allEnded(until: number): Promise<readonly string[]>;
 }
 
@@ -37,6 +38,18 @@ export function ownLeases({ store, system, logger }: LeaseParts): OwnLeases {
     return living;
   }
 
+  /** In the store, where every process sees at once that they are left behind. */
+  async function mark(ids: readonly string[]): Promise<void> {
+    const marks = ids.map((id) => markOf(system.id(), id));
+    let why: string | null = 'no answer';
+    const marked = store.insert(marks, { atomic: false }).then(
+      () => (why = null),
+      (error: unknown) => (why = describeThrown(error).message),
+    );
+    await atMost(system, answerMs.least, marked);
+    if (why !== null) logger.warn('What is left alive could not be marked', { error: why });
+  }
+
   return {
     taken(id, owner) {
       ownerOf.set(id, owner);
@@ -55,13 +68,11 @@ export function ownLeases({ store, system, logger }: LeaseParts): OwnLeases {
       let ids = await look([...ownerOf.keys()]);
       for (; ids.length > 0 && system.monotonic() < until; ids = await look(ids))
         await pause(system, Math.min(lookAgainMs, until - system.monotonic()), undefined, 'hold');
-      if (ids.length > 0)
-        logger.warn(
-          'The queue was closed while things that its jobs had leased still live; another process ends them',
-          {
-            leases: ids,
-          },
-        );
+      if (ids.length === 0) return ids;
+      const message =
+        'The queue was closed while things that its jobs had leased still live; another process ends them';
+      logger.warn(message, { leases: ids });
+      await mark(ids);
       return ids;
     },
   };

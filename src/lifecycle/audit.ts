@@ -1,6 +1,7 @@
 /** The books: for each kind of thing, what was created has been released, or lives, or needs attention. */
 import { finishedStates, type State, states } from '../core/job.js';
 import { isLease, isLeaseType, isLeftBehind } from '../core/lease-record.js';
+import { leftAlive } from '../core/left-alive.js';
 import { systemQueue } from '../core/names.js';
 import { isGoing, isHeld } from '../core/owned.js';
 import { everyPage } from '../core/pages.js';
@@ -141,11 +142,13 @@ async function* stuck(store: Store, now: number, { cleanupIntervalMs }: CleanupP
     ((isGoing(record) && record.cancelReason !== null) || record.dueAt! < now - cleanupIntervalMs);
   const filter = { ...noFilter, queues: [systemQueue], states: ['pending' as const, 'processing' as const] };
   const late: StoredJob[] = [];
+  const leases: StoredJob[] = [];
   for await (const record of everyPage(store, filter, thingsLimit)) {
-    if (isLease(record)) {
-      if (isLeftBehind(record, now)) yield [record.type, record.id] as const;
-    } else if (record.state === 'pending' && isLate(record)) late.push(record);
+    if (isLease(record)) leases.push(record);
+    else if (record.state === 'pending' && isLate(record)) late.push(record);
   }
+  const alive: ReadonlySet<string> = leases.length === 0 ? new Set() : await leftAlive(store);
+  for (const lease of leases) if (isLeftBehind(lease, now, alive)) yield [lease.type, lease.id] as const;
   const owners = await ownersOf(store, late);
   const kept = new Set<string>();
   for (const { type, id, ownedBy } of late) {

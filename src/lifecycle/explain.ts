@@ -3,7 +3,8 @@ import { readableMessage } from '../core/coded.js';
 import { LastoutError } from '../core/errors.js';
 import type { JobError, State } from '../core/job.js';
 import { checkId, systemQueue } from '../core/names.js';
-import { isLease, kindOf, leaseErrorOf, leaseStateOf, needsAttention } from '../core/lease-record.js';
+import { isLease, isLeftAlone, isLeftBehind, kindOf, leaseErrorOf, leaseStateOf } from '../core/lease-record.js';
+import { leftAlive } from '../core/left-alive.js';
 import { isGoing, isHeld } from '../core/owned.js';
 import { type CleanupPolicy, policyOf, type StoredKeep } from '../core/policy.js';
 import {
@@ -42,8 +43,11 @@ export async function explainOn(parts: PlanParts, cleanup: CleanupPolicy, id: st
     const { job } = why;
     const now = parts.system.now();
     const goesBy = job.completedAt === null ? null : await whatTakes(parts, job, why, cleanup);
-    const stored = withHold(job, now, explainStored(job, why, now, cleanup, goesBy));
-    const stuck = why.owns > 0 ? await whyStuck(parts.store, id) : '';
+    const told = isLease(job)
+      ? explainLease(job, now, await leftAlive(parts.store, id))
+      : explainStored(job, why, now, cleanup, goesBy);
+    const stored = withHold(job, now, told);
+    const stuck = why.owns > 0 ? await whyStuck(parts.store, id, now) : '';
     return signed(id, job.state, { ...stored, because: stored.because + stuck });
   }
   if (why?.gone) return signed(id, 'removed', { because: explainGone(why.gone), until: null, blockedBy: null });
@@ -54,15 +58,21 @@ export async function explainOn(parts: PlanParts, cleanup: CleanupPolicy, id: st
 }
 
 /** Of what it owns, the newest that could not be ended. */
-async function whyStuck(store: Store, ownedBy: string): Promise<string> {
-  const filter = { ...noFilter, ownedBy, states: ['pending' as const] };
+async function whyStuck(store: Store, ownedBy: string, now: number): Promise<string> {
+  const filter = { ...noFilter, ownedBy, states: ['pending' as const, 'processing' as const] };
   const { jobs } = await store.find({ filter, cursor: null, limit: 100 });
-  return jobs.map(stuckText).find((text) => text !== '') ?? '';
+  const alive: ReadonlySet<string> = jobs.some(isLease) ? await leftAlive(store) : new Set();
+  const textOf = (record: StoredJob): string =>
+    isLease(record) ? (isLeftBehind(record, now, alive) ? stuckLeaseText(record) : '') : stuckText(record);
+  return jobs.map(textOf).find((text) => text !== '') ?? '';
+}
+
+function stuckLeaseText(lease: StoredJob): string {
+  const error = leaseErrorOf(lease);
+  return ` Its lease ${lease.id} could not be ended yet${error === null ? '' : `: ${firstLine(error.message)}`}.`;
 }
 
 function stuckText(record: StoredJob): string {
-  if (isLease(record) && needsAttention(record))
-    return ` Its lease ${record.id} could not be ended yet: ${firstLine(leaseErrorOf(record)!.message)}.`;
   const { cancelReason } = record;
   return isGoing(record) && cancelReason !== null
     ? ` It could not go yet: ${firstLine(readableMessage(cancelReason))}.`
@@ -74,7 +84,6 @@ function signed(id: string, state: Explanation['state'], { because, until, block
 }
 
 function explainStored(job: StoredJob, why: Why, now: number, cleanup: CleanupPolicy, goesBy: GoesBy | null): Told {
-  if (isLease(job)) return explainLease(job, now);
   if (job.state === 'processing') return explainRunning(job, why, now);
   if (job.state !== 'pending') return explainFinished(job, why, now, cleanup, goesBy);
   if (job.ownedBy !== null) return explainThing(job, job.ownedBy);
@@ -142,7 +151,7 @@ function explainThing(job: StoredJob, owner: string): Told {
   return told(`It is ${what}${unfinished} of job ${owner} and goes before it goes${when}.`, dueAt);
 }
 
-function explainLease(job: StoredJob, now: number): Told {
+function explainLease(job: StoredJob, now: number, alive: ReadonlySet<string>): Told {
   const { key, ownedBy, dueAt, completedAt } = job;
   const owner = ownedBy === null ? '' : ` of job ${ownedBy}`;
   const what = `It is a lease${owner} on ${kindOf(job)} "${key}"`;
@@ -154,12 +163,26 @@ function explainLease(job: StoredJob, now: number): Told {
     case 'held':
       return told(`${what}, and is held until ${at(dueAt!)}. Then it is destroyed, unless it is renewed.`, dueAt);
     case 'ending':
-      return told(`${what}, and is being ended${why === '' ? '' : `; the last try failed${why}`}.`, dueAt);
+      return explainEnding(
+        job,
+        now,
+        alive,
+        `${what}, and is being ended${why === '' ? '' : `; the last try failed${why}`}.`,
+      );
     case 'needs_attention':
       return told(`${what}, and could not be ended${why}. It is tried again ${at(dueAt!)}.`, dueAt, 'attention');
     case 'ended':
       return told(`${what}, and ended ${at(completedAt!)}${why}.`, null);
   }
+}
+
+function explainEnding(job: StoredJob, now: number, alive: ReadonlySet<string>, because: string): Told {
+  const { id, dueAt } = job;
+  if (alive.has(id))
+    return told(`${because} The queue that leased it was closed before it was gone.`, null, 'attention');
+  if (isLeftAlone(job, now))
+    return told(`${because} Nobody who knows its kind has come since ${at(dueAt!)}.`, null, 'attention');
+  return told(because, dueAt);
 }
 
 // ---- processing ------------------------------------------------------------------------------------------------

@@ -743,4 +743,33 @@ export const mutants = [
     to: "= 'none'${also} then",
     tests: ['test/stores/postgres-isolation.test.ts'],
   },
+  // ---- what a close leaves alive, and what ends as stalled --------------------------------------------------------------
+  {
+    name: 'a close does not mark what it leaves alive',
+    file: 'src/leases/own.ts',
+    from: '      await mark(ids);\n',
+    to: '',
+    tests: ['test/leases-close.test.ts'],
+  },
+  {
+    name: 'the mark of what a close left alive expires before a lease that nobody ends is counted anyway',
+    file: 'src/core/left-alive.ts',
+    from: 'ttlMs: leftAloneMs',
+    to: 'ttlMs: leftAloneMs / 2',
+    tests: ['test/leases-close.test.ts'],
+  },
+  {
+    name: 'explain does not see that a close left a lease alive',
+    file: 'src/lifecycle/explain.ts',
+    from: 'if (alive.has(id))',
+    to: 'if (alive.size < 0)',
+    tests: ['test/leases-close.test.ts'],
+  },
+  {
+    name: 'the books do not see what a close left alive',
+    file: 'src/lifecycle/audit.ts',
+    from: 'leases.length === 0 ?',
+    to: 'leases.length < 1_000 ?',
+    tests: ['test/leases-close.test.ts'],
+  },
 ];
