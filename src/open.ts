@@ -56,8 +56,9 @@ export async function open(where: string | StoreFactory, options: OpenOptions = 
   const logger = settings.logger ?? lines!;
   const place = await openPlace(artifacts, where, system, namespace);
   const { identity, replicas } = settings;
+  const failures = failuresTo(logger, codec !== null);
   const context = {
-    ...{ system, namespace, maxStoredJobs: cleanup.maxStoredJobs, limits },
+    ...{ system, namespace, maxStoredJobs: cleanup.maxStoredJobs, limits, stalled: failures.stalled },
     ...(identity !== undefined && { identity }),
     ...(replicas !== undefined && { replicas }),
   };
@@ -67,7 +68,6 @@ export async function open(where: string | StoreFactory, options: OpenOptions = 
   const store = codec ? codedStore(timed, codec, logger) : timed;
   const maker = jobMaker(book, system, logger);
   const schedules = schedulesOn({ store, system, logger, maker });
-  const failures = failuresTo(logger, codec !== null);
   const parts = { store, system, logger, failures, cleanup, meters: meterSwitch() };
   const leases = openLeases({ ...parts, namespace }, resources);
   const lifecycle = lifecycleOn({ ...parts, place, leases }, () => schedules.tend());

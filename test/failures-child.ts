@@ -1,4 +1,7 @@
-/** A program whose jobs fail: `node failures-child.js URL MODE`, where MODE says with which logger. */
+/**
+ * A program whose jobs fail: `node failures-child.js URL MODE`, where MODE says with which logger. With `dies` it is killed by
+ * its job, and with `survives` it sees what becomes of that one.
+ */
 import { cancel, defineJob, fail, open, type OpenOptions, snooze } from '../src/index.js';
 
 const [url = '', mode = ''] = process.argv.slice(2);
@@ -7,7 +10,19 @@ const codec = {
   decode: (text: string) => Buffer.from(text, 'base64').toString(),
 };
 const modes: Record<string, OpenOptions> = { none: {}, silent: { logger: false }, coded: { codec } };
-const queue = await open(url, modes[mode]);
+const queue = await open(url, modes[mode] ?? {});
+if (mode === 'dies') {
+  const poison = defineJob<null>('poison', { run: () => void process.kill(process.pid, 'SIGKILL') });
+  await queue.enqueue(poison, null, { id: 'poisoned' });
+  await queue.work([poison], { lease: '1s', maxStalls: 1 });
+  await queue.wait('poisoned');
+}
+if (mode === 'survives') {
+  await queue.work([defineJob<null>('fine', { run: () => 'done' })]);
+  await queue.wait('poisoned');
+  await queue.close();
+  process.exit();
+}
 
 const quota = Object.assign(new Error('quota of Ann\nreached'), { code: 'QUOTA' });
 let snoozed = 0;

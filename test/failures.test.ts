@@ -1,5 +1,5 @@
 /** Failures are seen: lines on stderr where there is no logger, and nothing else. */
-import { execFile } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { promisify } from 'node:util';
 import { describe, expect, it, vi } from 'vitest';
 import { defineJob } from '../src/index.js';
@@ -41,6 +41,19 @@ describe('without a logger', () => {
         ...{ at: expect.any(String), level: 'error', from: 'lastout', message: 'Job failed', id: expect.any(String) },
         ...{ type: 'says-no', code: 'NO', attempt: 1, maxAttempts: 3, error: 'not for Ann' },
       });
+    });
+
+    it('a job that is given up because it ends its workers is one line, of the process that has given it up', async () => {
+      if (on.engine === 'memory') return; // nobody outlives its process
+      const url = await on.url();
+      const { signal } = spawnSync(process.execPath, [program, url, 'dies']);
+      expect(signal).toBe('SIGKILL');
+      expect(await saidBy(url, 'survives')).toEqual([
+        {
+          ...{ at: expect.any(String), level: 'error', from: 'lastout', message: 'Job failed', id: 'poisoned' },
+          ...{ type: 'poison', code: 'STALLED', stalls: 1, error: 'Its worker went silent 1 time while it ran' },
+        },
+      ]);
     });
 
     it('a failure of a coded job is told by its code, its type and its id', async () => {

@@ -1,5 +1,7 @@
 /** Workers that die, freeze or lose touch: their jobs come back, and what they still say is refused. */
 import { describe, expect, it } from 'vitest';
+import type { StalledJob } from '../src/core/failures.js';
+import { defaults } from '../src/core/policy.js';
 import type { JobEvent } from '../src/index.js';
 import {
   bench,
@@ -11,12 +13,15 @@ import {
   holding,
   jobType,
   passing,
+  type Side,
   stateOf,
   until,
   warnings,
 } from './worker-support.js';
 
 const leaseMs = 30_000;
+const { jobRetentionMs, cleanupIntervalMs } = defaults;
+const cleanup = { jobRetentionMs, cleanupIntervalMs, useCompletedTime: true, maxStoredJobs: Number.POSITIVE_INFINITY };
 const tendMs = 5_000;
 
 /** A worker that takes the job and is never heard of again. */
@@ -182,6 +187,93 @@ describe.each(engines)('a worker that died, on %s', (engine) => {
     await dieWith(on, 'told');
     await on.clock.advance(leaseMs + tendMs + 1_000);
     expect(seen).toMatchObject([{ name: 'stalled', id, type: 'told' }]);
+  });
+});
+
+describe.each(engines)('a job that is given up, on %s', (engine) => {
+  const failedLines = ({ logs }: Side) => logs.filter(({ message }) => message === 'Job failed');
+
+  it('is told once, by the process whose tending ended it', async () => {
+    await using on = await bench(engine);
+    const sides = [on, await on.another(), await on.another()];
+    const { id } = await on.queue.enqueue('poison', null);
+    await dieWith(on, 'poison', { maxStalls: 1 });
+    await on.clock.advance(leaseMs + tendMs);
+    expect(await stateOf(on.queue, id)).toBe('failed');
+    const error = 'Its worker went silent 1 time while it ran';
+    expect(sides.flatMap(failedLines)).toEqual([
+      { level: 'error', message: 'Job failed', fields: { id, type: 'poison', code: 'STALLED', stalls: 1, error } },
+    ]);
+  });
+
+  it('is told by the process whose claim ended it, or whose runUntilIdle', async () => {
+    await using on = await bench(engine);
+    const [worker, once] = [await on.another(), await on.another()];
+    const sides = [on, worker, once];
+    const poisonUnder = async (...living: readonly Side[]) => {
+      const { id } = await on.queue.enqueue('poison', null);
+      await dieWith(on, 'poison', { maxStalls: 1 });
+      for (const side of sides) side.wire.down = !living.includes(side);
+      await on.clock.advance(leaseMs + tendMs);
+      return id;
+    };
+    for (const { wire } of sides) wire.before.sweep = forever;
+    await worker.queue.work([jobType('other', () => null)]);
+    const first = await poisonUnder(worker);
+    expect(sides.map((side) => failedLines(side).map(({ fields }) => fields.id))).toEqual([[], [first], []]);
+    on.wire.down = false;
+    const second = await poisonUnder();
+    once.wire.down = false;
+    await passing(on.clock, once.queue.runUntilIdle([jobType('other', () => null)]));
+    expect(sides.map((side) => failedLines(side).map(({ fields }) => fields.id))).toEqual([[], [first], [second]]);
+  });
+
+  it('is told by its code, type and id where there is a codec', async () => {
+    const codec = { encode: (text: string) => text, decode: (text: string) => text };
+    await using on = await bench(engine, { codec });
+    const { id } = await on.queue.enqueue('poison', null);
+    await dieWith(on, 'poison', { maxStalls: 1 });
+    await on.clock.advance(leaseMs + tendMs);
+    expect(failedLines(on).map(({ fields }) => fields)).toEqual([{ id, type: 'poison', code: 'STALLED' }]);
+  });
+
+  it('each verb tells its caller alone, once it is done: claim, settle, sweep', async () => {
+    await using on = await bench(engine);
+    const told: (readonly StalledJob[])[] = [];
+    const store = await on.reach({ stalled: (jobs) => void told.push(jobs) });
+    const other = await on.reach({ stalled: () => expect.unreachable('it ended nothing') });
+    other.subscribe(() => undefined);
+    const poisoned = async (n: number, keep?: 0) => {
+      const type = 'poison';
+      const options = keep === undefined ? {} : { keep };
+      const ids = (await on.queue.enqueueMany(Array.from({ length: n }, () => ({ type, input: null, options })))).map(
+        ({ id }) => id,
+      );
+      await dieWith(on, 'poison', { maxStalls: 1, slots: n });
+      on.wire.down = true; // so that the queue itself tends nothing
+      await on.clock.advance(leaseMs);
+      on.wire.down = false;
+      return ids.map((id) => ({ id, type, stalls: 1 }));
+    };
+    const byClaim = await poisoned(300);
+    await store.claim(claimRequest(['none']));
+    expect(told.splice(0).flat()).toEqual(byClaim);
+
+    const [one] = await on.queue.enqueueMany([{ type: 'mine', input: null }]);
+    const { epoch } = await store.claim(claimRequest(['mine'], { leaseMs: 10 * leaseMs }));
+    const bySettle = await poisoned(2);
+    // What its handler calls by the same name is not for the store to tell.
+    const ending = { kind: 'fail', error: JSON.stringify({ code: 'STALLED', message: 'by 7 hands' }) } as const;
+    const settlements = [{ id: one.id, epoch, ending }];
+    await store.settle({ owner: 'byhand', settlements, started: [], next: claimRequest(['none']) });
+    expect(told.splice(0)).toEqual([bySettle]);
+
+    const bySweep = await poisoned(1, 0);
+    await store.sweep({ limit: 1_000, cleanup, term: null, entry: null });
+    expect(told.splice(0)).toEqual([bySweep]);
+    await store.claim(claimRequest(['none']));
+    await store.sweep({ limit: 100, cleanup: null, term: null, entry: null });
+    expect(told).toEqual([]);
   });
 });
 

@@ -55,6 +55,8 @@ export interface Bench extends Side, AsyncDisposable {
   another(options?: OpenOptions): Promise<Side>;
   /** The store itself, to claim and settle by hand. */
   readonly store: Store;
+  /** The same once more, by a connection of its own. */
+  reach(also: Partial<StoreContext>): Promise<Store>;
 }
 
 export async function bench(engine: EngineName, options: OpenOptions & { deaf?: boolean } = {}): Promise<Bench> {
@@ -76,12 +78,19 @@ export async function bench(engine: EngineName, options: OpenOptions & { deaf?: 
   }
 
   const first = await side({ cleanup: { maxStoredJobs: Number.POSITIVE_INFINITY }, ...openOptions });
-  const store = await connect().open(contextOf(clock));
+  const reached: Store[] = [];
+  const reach = async (also: Partial<StoreContext>): Promise<Store> => {
+    const store = await connect().open({ ...contextOf(clock), ...also });
+    reached.push(store);
+    return store;
+  };
+  const store = await reach({});
   return {
     ...first,
     clock,
     engine,
     store,
+    reach,
     another: (given = {}) => side({ cleanup: { maxStoredJobs: Number.POSITIVE_INFINITY }, ...given }),
     async [Symbol.asyncDispose]() {
       for (const { queue, wire } of sides) {
@@ -92,7 +101,7 @@ export async function bench(engine: EngineName, options: OpenOptions & { deaf?: 
         }
         await passing(clock, queue.close({ grace: 0 }));
       }
-      await store.close();
+      for (const one of reached) await one.close();
     },
   };
 }

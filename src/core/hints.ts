@@ -1,9 +1,23 @@
 /**
  * Hints as one line of text, as the networked stores make it: words with a space between them. `r:a,b` jobs of these types
  * are ready (`r:*`: of any), `l:250` one becomes due in so many ms, `c` cancel, `p` pause, `e` events, `k` cap. A call
- * returns the line to its caller, and sends `<sender> <line>` to other processes.
+ * returns the line to its caller, and sends `<sender> <line>` to other processes. To its caller alone it says at the end of the
+ * line which jobs it has ended as STALLED: `s:id,type,stalls` for each.
  */
+import type { StalledJob } from './failures.js';
 import type { Hint } from './store.js';
+
+export function stalledIn(line: string): readonly StalledJob[] {
+  const from = line.indexOf(' s:');
+  if (from < 0) return [];
+  return line
+    .slice(from + 3)
+    .split(' s:')
+    .map((word) => {
+      const [id, type, stalls] = word.split(',') as [string, string, string];
+      return { id, type, stalls: Number(stalls) };
+    });
+}
 
 export function hintsIn(line: string): readonly Hint[] {
   const hints: Hint[] = [];

@@ -5,6 +5,7 @@
  */
 import type { Ending } from './ending.js';
 import type { Code, LastoutError } from './errors.js';
+import type { StalledJob } from './failures.js';
 import type { DeduplicationStrategy, SqlClient, State } from './job.js';
 import type { Json } from './json.js';
 import type { QueueLimits } from './limits.js';
@@ -386,6 +387,8 @@ export interface StoreContext {
   readonly identity?: 'new';
   /** Only to a store of engine `redis`: so many replicas must have what is acknowledged. */
   readonly replicas?: number;
+  /** Called after a step of a call of this store, and of no other, has ended jobs as STALLED. */
+  readonly stalled?: (jobs: readonly StalledJob[]) => void;
 }
 
 /** What `open` takes besides a URL. Several queues may share one. */

@@ -6,11 +6,13 @@ import { expect, onTestFinished, test } from 'vitest';
 import type { System } from '../../src/core/system.js';
 import { defineJob, open, type Queue } from '../../src/index.js';
 import type { Ear } from '../../src/stores/postgres/listen.js';
+import { postgresStore } from '../../src/stores/postgres/index.js';
 import { type PostgresOptions, type PostgresSource, serverOf } from '../../src/stores/postgres/server.js';
 import { createSystem } from '../../src/system.js';
 import { fakeClock } from '../../src/testing/index.js';
 import { emptyPostgres, postgresUrl } from '../services.js';
 import { closedAfterwards } from '../support.js';
+import { newJob } from './new-job.js';
 import { cutOff, eventually, named, pidsOf, plainClient, plainPool, system, throughWire } from './postgres-support.js';
 
 async function earOn(source: PostgresSource, options: PostgresOptions = {}, by: System = system): Promise<Ear> {
@@ -52,6 +54,27 @@ test('what is sent to a channel is heard by all who listen to it, and by nobody 
   expect(one.heard.filter((payload) => payload !== null)).toEqual(['x']);
   expect(two.heard.filter((payload) => payload !== null)).toEqual(['x']);
   expect(other.heard.filter((payload) => payload !== null)).toEqual(['']);
+});
+
+test('which jobs a step has ended as STALLED is for its caller alone', async () => {
+  const url = await emptyPostgres();
+  const clock = fakeClock();
+  const told: string[] = [];
+  const context = { system: createSystem(clock), namespace: 'lastout', maxStoredJobs: Number.POSITIVE_INFINITY };
+  const stalled = (jobs: readonly { id: string }[]): void => void told.push(...jobs.map(({ id }) => id));
+  const store = await postgresStore({ url }).open({ ...context, stalled });
+  onTestFinished(() => store.close());
+  const { heard, listens } = hearing(await earOn({ url }), 'lastout');
+  await listens();
+  await store.insert([newJob({ id: 'poisoned' })], { atomic: false });
+  const request = { owner: 'one', types: ['mail'], queues: null, slots: 1, ahead: 0, leaseMs: 1_000, maxStalls: 1 };
+  expect((await store.claim(request)).jobs).toHaveLength(1);
+  await clock.advance(1_000);
+  await store.sweep({ limit: 10, cleanup: null, term: null, entry: null });
+  expect(told).toEqual(['poisoned']);
+  const lines = () => heard.flatMap((payload) => payload?.replace(/^\S+ /, '') ?? []);
+  await eventually('others hear of the insert, the claim and the sweep', () => lines().length === 3);
+  expect(lines()).toEqual(['r:mail e', 'e', 'e']);
 });
 
 test('it is there only while somebody listens', async () => {

@@ -1,5 +1,6 @@
 /** Claim and extend: who runs what, until when. Tending, which every claim does first, brings back what lapsed. */
 import { epochAt } from '../../core/epoch.js';
+import { stalledError } from '../../core/failures.js';
 import type { Claimed, ClaimRequest, Extended, ExtendRequest } from '../../core/store.js';
 import { queuesAwake } from '../../core/pauses.js';
 import { partingMs, policyOf } from '../../core/policy.js';
@@ -138,8 +139,9 @@ function lapseOne(step: Step, row: Row, record: ClaimRecord): void {
   }
   row.stalls += 1;
   if (row.stalls >= record.maxStalls) {
-    const message = `Its worker went silent ${row.stalls} ${row.stalls === 1 ? 'time' : 'times'} while it ran`;
-    return endClaimed(step, row, record, 'lapse', 'failed', { error: { code: 'STALLED', message } });
+    const { id, type, stalls } = row;
+    (step.stalled ??= []).push({ id, type, stalls });
+    return endClaimed(step, row, record, 'lapse', 'failed', { error: stalledError(stalls) });
   }
   const dueAt = row.stalls >= 2 ? step.now + partingMs(row.id, row.stalls) : row.dueAt;
   backToPending(step, row, record, 'lapse', dueAt);

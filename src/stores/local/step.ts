@@ -1,5 +1,6 @@
 /** One atomic step: its instant, what it told the event log, and the hints to give once it is committed. */
 import { clip } from '../../core/coded.js';
+import type { StalledJob } from '../../core/failures.js';
 import type { JobError } from '../../core/job.js';
 import { systemQueue } from '../../core/names.js';
 import type { EventRecord, Hint } from '../../core/store.js';
@@ -23,6 +24,8 @@ export interface Step {
   delta: Delta | null;
   /** What this step adds to the totals, by kind. */
   readonly totals: Total[];
+  /** Jobs that have ended as STALLED; null: none. */
+  stalled: StalledJob[] | null;
   earliestLaterAt: number | null;
   cancelRequested: boolean;
   paused: boolean;
@@ -55,6 +58,7 @@ export function beginStep(tables: Tables, now: number): Step {
     deltas: new Map(),
     delta: null,
     totals: [],
+    stalled: null,
     earliestLaterAt: null,
     cancelRequested: false,
     paused: false,

@@ -58,18 +58,19 @@ function localStore(engine: LocalEngine, context: StoreContext): Store {
   const now = (): number => context.system.now();
   const own = new Set<(hint: Hint) => void>();
 
-  function stepOn<T>(tables: Tables, verb: (step: Step) => T): { readonly value: T; readonly hints: readonly Hint[] } {
+  function stepOn<T>(tables: Tables, verb: (step: Step) => T) {
     const step = beginStep(tables, now());
     const value = verb(step);
     closeStep(step);
-    return { value, hints: hintsOf(step, context.maxStoredJobs) };
+    return { value, hints: hintsOf(step, context.maxStoredJobs), stalled: step.stalled };
   }
   function give(hints: readonly Hint[]): void {
     for (const hint of hints) for (const listener of engine.listeners) listener(hint);
   }
   async function change<T>(verb: (step: Step) => T): Promise<T> {
-    const { value, hints } = await engine.transact((tables) => stepOn(tables, verb));
+    const { value, hints, stalled } = await engine.transact((tables) => stepOn(tables, verb));
     give(hints);
+    if (stalled) context.stalled?.(stalled);
     return value;
   }
   /** Done when it returns. Whether and when the caller commits is not known here, so the hints may be too early. */

@@ -1,5 +1,5 @@
 /** The verbs: each is one call of a function, which is one step. What goes in and comes out is put into words here. */
-import { hintsIn } from '../../core/hints.js';
+import { hintsIn, stalledIn } from '../../core/hints.js';
 import { seqOf } from '../../core/refusal.js';
 import {
   type AuditPage,
@@ -62,7 +62,10 @@ function verbsOn({ call, context, sender, give }: VerbParts): Verbs {
   const holds = createHolds();
   const now = (): number | null => system.givenNow();
   const tell = (line: unknown): void => {
-    if (typeof line === 'string' && line !== '') give(hintsIn(line));
+    if (typeof line !== 'string' || line === '') return;
+    give(hintsIn(line));
+    const stalled = stalledIn(line);
+    if (stalled.length > 0) context.stalled?.(stalled);
   };
 
   /** Where another process stores one of these ids at this moment, the second look finds it. */

@@ -16,7 +16,7 @@ import type { StandingFence, SubjectFence } from '../../core/subject.js';
 import { cleanupArgs, cursorOf, filterArgs, list, moveText, type Value } from './args.js';
 import type { Args } from './connection.js';
 import { isLostData } from './errors.js';
-import { hintsIn } from '../../core/hints.js';
+import { hintsIn, stalledIn } from '../../core/hints.js';
 import { insertAnswers, insertArgs, type InsertReply, jobArgs, printsOf, refusalOf } from './insert.js';
 import type { RedisParts } from './parts.js';
 import { readLog } from './read.js';
@@ -49,7 +49,10 @@ export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
   const look = (script: keyof typeof scripts, args: Args): Promise<unknown> =>
     call(scripts[script], [clock(), ...args]);
   const tell = (line: string): void => {
-    if (line !== '') give(hintsIn(line));
+    if (line === '') return;
+    give(hintsIn(line));
+    const stalled = stalledIn(line);
+    if (stalled.length > 0) context.stalled?.(stalled);
   };
   /** Limits hold for every process from the moment one of them is opened with them. Who changes nothing writes nothing. */
   async function keepLimits(): Promise<void> {

@@ -135,9 +135,9 @@ declare
 begin
   if p_known is null then v_line := ${s}.words_of(p_step, p_now); end if;
   if p_cap is not null then
-    if ${s}.stored() > p_cap then v_line := concat_ws(' ', nullif(v_line, ''), 'k'); end if;
+    if ${s}.stored() > p_cap then v_line := concat_ws(' ', 'k', nullif(v_line, '')); end if;
   end if;
-  if v_line <> '' then v_void := ${s}.notify(p_sender, v_line)::text; end if;
+  if v_line <> '' then v_void := ${s}.notify(p_sender, split_part(v_line, ' s:', 1))::text; end if;
   if not p_inside and p_step % 64 = 0 then perform ${s}.fold(p_now); end if;
   return v_line;
 end $$;
@@ -148,11 +148,13 @@ declare
   v_later bigint;
   v_cancel boolean;
   v_events boolean;
+  v_stalled boolean;
   v_left bigint[];
 begin
   select string_agg(distinct e.type, ',') filter (where e.ready), min(e.later_at), bool_or(e.cancel),
-    bool_or(e.name is not null), array_agg(distinct e.left_epoch) filter (where e.left_epoch is not null)
-  into v_ready, v_later, v_cancel, v_events, v_left
+    bool_or(e.name is not null), bool_or(e.name = 'stalled'),
+    array_agg(distinct e.left_epoch) filter (where e.left_epoch is not null)
+  into v_ready, v_later, v_cancel, v_events, v_stalled, v_left
   from ${s}.events e where e.no > p_step and e.step = p_step;
   if v_left is not null then perform ${s}.close_claims(p_step); end if;
   -- A slot was given back that was not taken again, in a queue where others may wait for one.
@@ -162,7 +164,19 @@ begin
   ) then v_ready := '*'; end if;
   return concat_ws(' ', 'r:' || v_ready,
     case when v_later is not null then 'l:' || greatest(0, v_later - p_now)::text end,
-    case when v_cancel then 'c' end, case when v_events then 'e' end);
+    case when v_cancel then 'c' end, case when v_events then 'e' end,
+    case when v_stalled then ${s}.ended_stalled(p_step) end);
+end $$;
+
+-- What stalled and failed in one step has failed by that: for the caller alone, as in core/hints.ts. The job may be gone already;
+-- how often it stalled is the number in its error.
+create function ${s}.ended_stalled(p_step bigint) returns text language plpgsql as $$
+begin
+  return (
+    select string_agg('s:' || e.ids || ',' || e.type || ',' || substring(e.error from '[0-9]+'), ' ' order by e.no)
+    from ${s}.events e
+    where e.no > p_step and e.step = p_step and e.name = 'failed' and e.ids in (
+      select x.ids from ${s}.events x where x.no > p_step and x.step = p_step and x.name = 'stalled'));
 end $$;
 
 -- Of the claims that jobs have left in this step, those go that hold none any more.

@@ -23,6 +23,8 @@ local function lapseOne(row, record)
   row.stalls = row.stalls + 1
   if row.stalls >= record.maxStalls then
     local times = row.stalls .. (row.stalls == 1 and ' time' or ' times')
+    step.stalled = step.stalled or {}
+    step.stalled[#step.stalled + 1] = 's:' .. row.id .. ',' .. row.about.type .. ',' .. row.stalls
     local message = 'Its worker went silent ' .. times .. ' while it ran'
     return ending.endClaimed(row, 'lapse', 'failed', { error = problem('STALLED', message) })
   end

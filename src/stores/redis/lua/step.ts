@@ -257,6 +257,7 @@ local function hints()
   local line = concat(words, ' ')
   if step.publish and line ~= '' then publishHints(line) end
   if step.told > 0 then line = line == '' and 'e' or line .. ' e' end
+  if step.stalled then line = line .. ' ' .. concat(step.stalled, ' ') end
   return line
 end
 
