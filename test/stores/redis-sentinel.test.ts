@@ -35,6 +35,18 @@ async function callersOf(server: RedisServer): Promise<number> {
   return [...clients.matchAll(/ cmd=(evalsha|eval|wait) /g)].length;
 }
 
+/** A number of how far a server is in the log that its replicas follow. */
+async function offsetOf(server: RedisServer, name: 'master_repl_offset' | 'second_repl_offset'): Promise<number> {
+  const info = String(await plainClient(server.url).info('replication'));
+  return Number(new RegExp(`^${name}:(-?[0-9]+)`, 'm').exec(info)![1]);
+}
+
+/** How often the Sentinels have made another one the primary. */
+async function changesBy({ sentinels, options }: RedisSentinels): Promise<number> {
+  const view = (await plainClient(sentinels[0]!.url).call('sentinel', 'master', options.name!)) as string[];
+  return Number(view[view.indexOf('config-epoch') + 1]);
+}
+
 const told = ({ acknowledged, lost, repeated, refused }: Losses): string =>
   `${lost.length} of ${acknowledged} acknowledged jobs lost, ${repeated.length} ran again, refused ${JSON.stringify(refused)}`;
 
@@ -52,8 +64,12 @@ describeOn('redis', 'another one becomes the primary under load', () => {
     const loads = await Promise.all([startLoad(loose), startLoad(safe)]);
     await Promise.all(loads.map((load) => load.progress(500)));
     const before = await sentinels.primary();
+    const atLeast = await offsetOf(before, 'master_repl_offset');
     await happen(sentinels, before);
     await expect.poll(() => sentinels.primary(), { timeout: 20_000 }).not.toBe(before);
+    // What a killed primary loses is explained where this is negative, or there was a second change.
+    const from = (await offsetOf(await sentinels.primary(), 'second_repl_offset')) - atLeast;
+    const where = `the new primary begins at ${from >= 0 ? '+' : ''}${from} bytes, change ${await changesBy(sentinels)}`;
     await Promise.all(loads.map((load) => load.progress(500)));
     if (what === 'a planned failover') {
       // Seconds before the old one knows that it is none: by the word of the Sentinels, on both versions.
@@ -61,7 +77,7 @@ describeOn('redis', 'another one becomes the primary under load', () => {
       expect(await plainClient(before.url).role()).toMatchObject(['master', expect.anything(), []]);
     }
     const [some, none] = await Promise.all([loads[0].judgedNow(), loads[1].judged()]);
-    console.log(`${what}: ${told(some)}; with replicas: 1, ${told(none)}`);
+    console.log(`${what}: ${where}; ${told(some)}; with replicas: 1, ${told(none)}`);
     expect(none).toMatchObject({ lost: [], repeated: [], overlapped: [] });
     expect(['STORE_UNAVAILABLE', 'RESULT_UNKNOWN']).toEqual(expect.arrayContaining(Object.keys(none.refused)));
     expect(none.jobs.filter(({ state }) => state !== 'completed')).toEqual([]);
