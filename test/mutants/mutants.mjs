@@ -743,4 +743,14 @@ export const mutants = [
     to: "= 'none'${also} then",
     tests: ['test/stores/postgres-isolation.test.ts'],
   },
+  // ---- What a reader of the documents found ---------------------------------------------------------------------------
+  {
+    name: 'health does not keep its process alive until it has answered',
+    file: 'src/open.ts',
+    from: `system.hold(
+        healthOf(`,
+    to: `Promise.resolve(
+        healthOf(`,
+    tests: ['test/awaited.test.ts'],
+  },
 ];
