@@ -25,7 +25,7 @@ export interface Explanation {
   readonly because: string;
   /** When that changes, as far as it is known. */
   readonly until: Date | null;
-  /** What it waits for: `delay`, `paused`, `concurrency`, `rate`, `worker`, `held`, `attention`, or the id of the job before it. */
+  /** What it waits for: `delay`, `paused`, `concurrency`, `rate`, `worker`, `held`, `attention`, `resource`, or the id of the job before it. */
   readonly blockedBy: string | null;
 }
 
@@ -42,7 +42,7 @@ export async function explainOn(parts: PlanParts, cleanup: CleanupPolicy, id: st
     const { job } = why;
     const now = parts.system.now();
     const goesBy = job.completedAt === null ? null : await whatTakes(parts, job, why, cleanup);
-    const stored = withHold(job, now, explainStored(job, why, now, cleanup, goesBy));
+    const stored = withHold(job, now, explainStored(parts, job, why, cleanup, goesBy));
     const stuck = why.owns > 0 ? await whyStuck(parts.store, id) : '';
     return signed(id, job.state, { ...stored, because: stored.because + stuck });
   }
@@ -73,8 +73,15 @@ function signed(id: string, state: Explanation['state'], { because, until, block
   return { id, state, because, until: until === null || until >= farAway ? null : new Date(until), blockedBy };
 }
 
-function explainStored(job: StoredJob, why: Why, now: number, cleanup: CleanupPolicy, goesBy: GoesBy | null): Told {
-  if (isLease(job)) return explainLease(job, now);
+function explainStored(
+  { system, finalizer }: PlanParts,
+  job: StoredJob,
+  why: Why,
+  cleanup: CleanupPolicy,
+  goesBy: GoesBy | null,
+): Told {
+  const now = system.now();
+  if (isLease(job)) return explainLease(job, now, finalizer.knows(job.type));
   if (job.state === 'processing') return explainRunning(job, why, now);
   if (job.state !== 'pending') return explainFinished(job, why, now, cleanup, goesBy);
   if (job.ownedBy !== null) return explainThing(job, job.ownedBy);
@@ -142,10 +149,12 @@ function explainThing(job: StoredJob, owner: string): Told {
   return told(`It is ${what}${unfinished} of job ${owner} and goes before it goes${when}.`, dueAt);
 }
 
-function explainLease(job: StoredJob, now: number): Told {
-  const { key, ownedBy, dueAt, completedAt } = job;
+/** `isKnown`: this process can end it. What others have in hand is said as it is. */
+function explainLease(job: StoredJob, now: number, isKnown: boolean): Told {
+  const { key, ownedBy, dueAt, completedAt, state } = job;
   const owner = ownedBy === null ? '' : ` of job ${ownedBy}`;
-  const what = `It is a lease${owner} on ${kindOf(job)} "${key}"`;
+  const kind = kindOf(job);
+  const what = `It is a lease${owner} on ${kind} "${key}"`;
   const error = leaseErrorOf(job);
   const why = error === null ? '' : `: ${firstLine(error.message)}`;
   switch (leaseStateOf(job, now)) {
@@ -154,6 +163,12 @@ function explainLease(job: StoredJob, now: number): Told {
     case 'held':
       return told(`${what}, and is held until ${at(dueAt!)}. Then it is destroyed, unless it is renewed.`, dueAt);
     case 'ending':
+      if (!isKnown && state === 'pending' && dueAt! <= now)
+        return told(
+          `${what}. Its time was over at ${at(dueAt!)}. This process does not know the kind ${kind}: whoever opened the store with resources: [${kind}] ends it.`,
+          null,
+          'resource',
+        );
       return told(`${what}, and is being ended${why === '' ? '' : `; the last try failed${why}`}.`, dueAt);
     case 'needs_attention':
       return told(`${what}, and could not be ended${why}. It is tried again ${at(dueAt!)}.`, dueAt, 'attention');
