@@ -193,12 +193,12 @@ export function readCleanup(given: NonNullable<OpenOptions['cleanup']>, otherwis
   }
   if (typeof useCompletedTime !== 'boolean')
     throw new LastoutError('INVALID_RETENTION', `useCompletedTime is ${show(useCompletedTime)}; give true or false.`);
-  const jobRetentionMs = toMs(asked.jobRetentionMs ?? otherwise.jobRetentionMs, 'jobRetentionMs', 'INVALID_RETENTION');
-  const cleanupIntervalMs = toMs(
-    asked.cleanupIntervalMs ?? otherwise.cleanupIntervalMs,
-    'cleanupIntervalMs',
-    'INVALID_RETENTION',
-    { min: 1 },
-  );
+  const milliseconds = (name: 'jobRetentionMs' | 'cleanupIntervalMs', min: number): number => {
+    const value = asked[name] ?? otherwise[name];
+    if (typeof value === 'number') return toMs(value, name, 'INVALID_RETENTION', { min });
+    throw new LastoutError('INVALID_RETENTION', `${name} is ${show(value)}; give milliseconds as a number.`);
+  };
+  const jobRetentionMs = milliseconds('jobRetentionMs', 0);
+  const cleanupIntervalMs = milliseconds('cleanupIntervalMs', 1);
   return { maxStoredJobs, jobRetentionMs, cleanupIntervalMs, useCompletedTime };
 }

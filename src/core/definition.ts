@@ -154,6 +154,11 @@ export function refuseOther(job: Job, type: string | null): void {
     );
 }
 
+/** Null: it is no definition. */
+export function definedName(type: unknown): string | null {
+  return details.get(type as JobType<unknown, unknown>)?.name ?? null;
+}
+
 export function detailsOf(type: unknown): TypeDetails {
   const known = type !== null && typeof type === 'object' ? details.get(type as JobType<unknown, unknown>) : undefined;
   if (!known)

@@ -1,5 +1,6 @@
 /** Why a job is here, why it does not run, when and by which rule it goes; or why it is gone. */
 import { readableMessage } from '../core/coded.js';
+import { inUnits } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import type { JobError, State } from '../core/job.js';
 import { checkId, systemQueue } from '../core/names.js';
@@ -265,9 +266,15 @@ function ageRule(
 ): { goesAt: number | null; rule: string } {
   if (keep?.ageMs === null) return { goesAt: null, rule: `keep of type "${type}" says for ever` };
   if (keep?.ageMs !== undefined)
-    return { goesAt: completedAt! + keep.ageMs, rule: `keep of type "${type}" is ${keep.ageMs} ms for ${state} jobs` };
+    return {
+      goesAt: completedAt! + keep.ageMs,
+      rule: `keep of type "${type}" is ${inUnits(keep.ageMs)} for ${state} jobs`,
+    };
   const [from, word] = useCompletedTime ? [completedAt!, 'end'] : [createdAt, 'creation'];
-  return { goesAt: from + jobRetentionMs, rule: `jobRetentionMs keeps it for ${jobRetentionMs} ms from its ${word}` };
+  return {
+    goesAt: from + jobRetentionMs,
+    rule: `jobRetentionMs keeps it for ${inUnits(jobRetentionMs)} from its ${word}`,
+  };
 }
 
 /** What may remove it sooner. */
