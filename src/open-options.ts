@@ -33,7 +33,7 @@ export interface OpenSettings {
   readonly identity: 'new' | undefined;
   readonly codec: Codec | null;
   readonly artifacts: ArtifactSettings | null;
-  readonly resources: readonly Resource<unknown>[];
+  readonly resources: readonly Resource<unknown, unknown>[];
   readonly cleanup: CleanupPolicy;
   readonly limits: ReadonlyMap<string, QueueLimits>;
   readonly observe: ObserveSettings;
@@ -107,9 +107,11 @@ function checkBytes(value: unknown, name: string): number | undefined {
   throw new LastoutError('INVALID_LIMIT', `artifacts.${name} is ${show(value)}; give bytes, from 0, or Infinity.`);
 }
 
-function readResources(resources: OpenOptions['resources']): readonly Resource<unknown>[] {
+function readResources(resources: OpenOptions['resources']): readonly Resource<unknown, unknown>[] {
   if (resources === undefined) return [];
-  const listed = listOf(resources, listMax, 'resources', 'TYPE_REQUIRED') as readonly Resource<unknown>[] | null;
+  const listed = listOf(resources, listMax, 'resources', 'TYPE_REQUIRED') as
+    | readonly Resource<unknown, unknown>[]
+    | null;
   if (!listed)
     throw new LastoutError(
       'TYPE_REQUIRED',
