@@ -17,7 +17,9 @@ export interface Filter {
   subject?: string;
   key?: string;
   source?: string;
+  /** Created before this instant. */
   before?: Date;
+  /** Created at this instant or later. */
   after?: Date;
 }
 
