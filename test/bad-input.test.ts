@@ -321,7 +321,7 @@ const readings: readonly Row[] = [
       39,
       `${name} inside of the filter`,
       'UNKNOWN_OPTION',
-      (queue) => queue.retry({ type: 'mail', [name]: true } as never),
+      (queue) => queue.retry({ type: 'mail', [name]: true }),
       [`"${name}" belongs to the second argument: retry(filter, { ${name} })`],
     ],
   ),

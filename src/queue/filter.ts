@@ -19,7 +19,7 @@ export interface Filter {
   source?: string;
   /** Created before this instant. */
   before?: Date;
-  /** Created at this instant or later. */
+  /** Created after this instant. */
   after?: Date;
 }
 
