@@ -57,7 +57,7 @@ export interface OpenLeases extends Omit<Leasing, 'stop'> {
 
 export function openLeases(
   parts: LeaseParts & { readonly cleanup: CleanupPolicy; readonly failures: Failures },
-  resources: readonly Resource<unknown>[],
+  resources: readonly Resource<unknown, unknown>[],
 ): OpenLeases {
   const { store, system, logger, failures, cleanup, meters } = parts;
   const workers: Worker[] = [];

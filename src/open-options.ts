@@ -33,7 +33,7 @@ export interface OpenSettings {
   readonly identity: 'new' | undefined;
   readonly codec: Codec | null;
   readonly artifacts: ArtifactSettings | null;
-  readonly resources: readonly Resource<unknown>[];
+  readonly resources: readonly Resource<unknown, unknown>[];
   readonly cleanup: CleanupPolicy;
   readonly limits: ReadonlyMap<string, QueueLimits>;
   readonly observe: ObserveSettings;
@@ -107,9 +107,11 @@ function checkBytes(value: unknown, name: string): number | undefined {
   throw new LastoutError('INVALID_LIMIT', `artifacts.${name} is ${show(value)}; give bytes, from 0, or Infinity.`);
 }
 
-function readResources(resources: OpenOptions['resources']): readonly Resource<unknown>[] {
+function readResources(resources: OpenOptions['resources']): readonly Resource<unknown, unknown>[] {
   if (resources === undefined) return [];
-  const listed = listOf(resources, listMax, 'resources', 'TYPE_REQUIRED') as readonly Resource<unknown>[] | null;
+  const listed = listOf(resources, listMax, 'resources', 'TYPE_REQUIRED') as
+    | readonly Resource<unknown, unknown>[]
+    | null;
   if (!listed)
     throw new LastoutError(
       'TYPE_REQUIRED',
@@ -193,12 +195,12 @@ export function readCleanup(given: NonNullable<OpenOptions['cleanup']>, otherwis
   }
   if (typeof useCompletedTime !== 'boolean')
     throw new LastoutError('INVALID_RETENTION', `useCompletedTime is ${show(useCompletedTime)}; give true or false.`);
-  const jobRetentionMs = toMs(asked.jobRetentionMs ?? otherwise.jobRetentionMs, 'jobRetentionMs', 'INVALID_RETENTION');
-  const cleanupIntervalMs = toMs(
-    asked.cleanupIntervalMs ?? otherwise.cleanupIntervalMs,
-    'cleanupIntervalMs',
-    'INVALID_RETENTION',
-    { min: 1 },
-  );
+  const milliseconds = (name: 'jobRetentionMs' | 'cleanupIntervalMs', min: number): number => {
+    const value = asked[name] ?? otherwise[name];
+    if (typeof value === 'number') return toMs(value, name, 'INVALID_RETENTION', { min });
+    throw new LastoutError('INVALID_RETENTION', `${name} is ${show(value)}; give milliseconds as a number.`);
+  };
+  const jobRetentionMs = milliseconds('jobRetentionMs', 0);
+  const cleanupIntervalMs = milliseconds('cleanupIntervalMs', 1);
   return { maxStoredJobs, jobRetentionMs, cleanupIntervalMs, useCompletedTime };
 }

@@ -188,11 +188,13 @@ async function createQueue(parts: Parts): Promise<Queue> {
       return statsOf(tally, (await leases.book.attention(tally)).count + (await lifecycle.orphansLeft()));
     }),
     health: async () =>
-      healthOf(store, cleanup, {
-        closed: closing.hasBegun,
-        workers: [...closing.workers],
-        lastSweepAt: sweeper.lastSweepAt,
-      }),
+      system.hold(
+        healthOf(store, cleanup, {
+          closed: closing.hasBegun,
+          workers: [...closing.workers],
+          lastSweepAt: sweeper.lastSweepAt,
+        }),
+      ),
     pause: whileOpen(async (queue?: string) => store.pause(queueName(queue), true)),
     resume: whileOpen(async (queue?: string) => store.pause(queueName(queue), false)),
     wait: whileOpen(watch.wait),

@@ -44,7 +44,7 @@ export interface OpenOptions {
     | { blobs: BlobStore; maxBytes?: number; maxBytesPerJob?: number }
     | 'memory';
   /** What this process can end: the leases of these kinds, whoever took them. A kind that it leases itself is known as well. */
-  resources?: readonly Resource<unknown>[];
+  resources?: readonly Resource<unknown, unknown>[];
   /** Through it go input, result, error, log and progress on their way to the store, for example encrypted. */
   codec?: Codec;
   /** Counts from the start (needs prom-client); without it counting begins with the first call of `metrics()`. */
@@ -167,7 +167,11 @@ export interface Queue extends AsyncDisposable {
   hold(which: Which, reason: string, until?: Date): Promise<number>;
   release(which: Which): Promise<number>;
   /** Makes a thing outside the queue and holds it for `ttl`; then it is destroyed, whatever happened to this process. */
-  lease<S>(resource: Resource<S>, spec: S, options: { ttl: Duration; subject?: string }): Promise<Lease>;
+  lease<S, I = Json>(
+    resource: Resource<S, I>,
+    spec: S,
+    options: { ttl: Duration; subject?: string },
+  ): Promise<Lease<I>>;
   readonly leases: Leases;
   /**
    * How to find out whether subjects of a kind exist. Every process that checks them defines it when it starts; from then on their

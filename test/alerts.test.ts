@@ -38,7 +38,7 @@ describe('alerts: each rule of the table', () => {
       await trial.mend(world);
       const cleared = await seen();
       expect(cleared).toMatchObject({ id: trial.id, state: 'cleared', since: clock.now() });
-      expect(cleared!.message).toMatch(/^Cleared: /);
+      expect(cleared!.message).toMatch(/^No longer: /);
       await clock.advance('15m');
       expect((await seen())?.state).not.toBe('cleared');
     });

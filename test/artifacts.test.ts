@@ -446,6 +446,31 @@ describe('putting an artifact', () => {
   });
 });
 
+describe('a queue without a place for artifacts', () => {
+  eachStore((on) => {
+    const missing = {
+      state: 'failed',
+      attempts: 1,
+      error: { code: 'ARTIFACTS_MISSING', message: expect.stringContaining('open(…, { artifacts: { dir } })') },
+    };
+    it.each<[string, (context: Context<any>) => Promise<unknown>]>([
+      ['artifact.put', ({ artifact }) => artifact.put('a.txt', 'a')],
+      ['tempDir', ({ tempDir }) => tempDir()],
+    ])('%s fails the job, without another attempt: none could do better', async (_what, run) => {
+      const queue = await on.open({ logger: false });
+      const type = defineJob('writing', {
+        attempts: 3,
+        backoff: { type: 'fixed', base: 0 },
+        run: async (context) => void (await run(context)),
+      });
+      const { id } = await queue.enqueue(type, null);
+      await queue.runUntilIdle([type]);
+      // In memory there is one, unless another is named.
+      expect(await queue.get(id)).toMatchObject(on.engine === 'memory' ? { state: 'completed' } : missing);
+    });
+  });
+});
+
 describe('the bounds of artifacts', () => {
   it.each([
     '../../etc/passwd',

@@ -307,6 +307,24 @@ const lists: readonly Row[] = [
 ];
 
 const readings: readonly Row[] = [
+  ...(['find', 'cancel', 'retry', 'remove'] as const).map(
+    (verb): Row => [
+      15,
+      `${verb} by a definition`,
+      'INVALID_NAME',
+      (queue) => queue[verb]({ type: defineJob('letter', {}) as never }),
+      ['type is a definition; give its name, "letter"'],
+    ],
+  ),
+  ...(['dryRun', 'cursor', 'reason', 'force', 'again'] as const).map(
+    (name): Row => [
+      39,
+      `${name} inside of the filter`,
+      'UNKNOWN_OPTION',
+      (queue) => queue.retry({ type: 'mail', [name]: true }),
+      [`"${name}" belongs to the second argument: retry(filter, { ${name} })`],
+    ],
+  ),
   ...['', 'a b', '\0', 'x'.repeat(129), 5, null, undefined].flatMap((id): Row[] => [
     [34, `get ${brief(id)}`, 'INVALID_ID', (queue) => queue.get(id as string)],
     [34, `logs ${brief(id)}`, 'INVALID_ID', (queue) => queue.logs(id as string)],
@@ -494,6 +512,8 @@ describe('refused: the cleanup options of open', () => {
       ['a negative retention', { jobRetentionMs: -1 }, 'INVALID_RETENTION'],
       ['a retention that never ends', { jobRetentionMs: Number.POSITIVE_INFINITY }, 'INVALID_RETENTION'],
       ['a retention that is NaN', { jobRetentionMs: Number.NaN }, 'INVALID_RETENTION'],
+      ['a retention that is text', { jobRetentionMs: '1h' }, 'INVALID_RETENTION'],
+      ['an interval that is text', { cleanupIntervalMs: '1h' }, 'INVALID_RETENTION'],
       ['a negative cap', { maxStoredJobs: -1 }, 'INVALID_RETENTION'],
       ['a cap with a fraction', { maxStoredJobs: 1.5 }, 'INVALID_RETENTION'],
       ['a cap that is text', { maxStoredJobs: '1000' }, 'INVALID_RETENTION'],

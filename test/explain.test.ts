@@ -320,14 +320,14 @@ describe('a finished job', () => {
         id,
         state: 'cancelled',
         because:
-          `It is cancelled since ${iso(t0)}. It goes after ${iso(t0 + day)}: jobRetentionMs keeps it for 86400000 ms ` +
+          `It is cancelled since ${iso(t0)}. It goes after ${iso(t0 + day)}: jobRetentionMs keeps it for 1d ` +
           'from its end. It goes sooner if more than 100 jobs are stored.',
         until: new Date(t0 + day),
         blockedBy: null,
       });
       clock.at = t0 + day + 1;
       expect((await queue.explain(id)).because).toBe(
-        `It is cancelled since ${iso(t0)}. It goes with the next cleanup: jobRetentionMs keeps it for 86400000 ms from its end, until ${iso(t0 + day)}.`,
+        `It is cancelled since ${iso(t0)}. It goes with the next cleanup: jobRetentionMs keeps it for 1d from its end, until ${iso(t0 + day)}.`,
       );
     });
 
@@ -344,7 +344,7 @@ describe('a finished job', () => {
       const id = await finish(queue, { age: '1h', count: 5 });
       expect(await queue.explain(id)).toMatchObject({
         because:
-          `It is cancelled since ${iso(t0)}. It goes after ${iso(t0 + hour)}: keep of type "job" is 3600000 ms for ` +
+          `It is cancelled since ${iso(t0)}. It goes after ${iso(t0 + hour)}: keep of type "job" is 1h for ` +
           'cancelled jobs. Of its type and state the newest 5 are kept at most.',
         until: new Date(t0 + hour),
       });

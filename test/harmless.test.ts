@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { getEventListeners } from 'node:events';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { harmlessSignal } from '../src/core/harmless.js';
+import { harmlessLogger, harmlessSignal } from '../src/core/harmless.js';
 import { defineJob } from '../src/index.js';
 import { compilePrograms } from './programs.js';
 import { closedAfterwards, eachStore, expectCode, recordingLogger } from './support.js';
@@ -31,6 +31,17 @@ describe('a process outlives', () => {
     ['a clock that throws in the middle of its work', 'clock'],
   ])('%s', async (_, mode, before = '') => {
     expect(await outcome(mode, 'memory:')).toEqual({ code: 0, said: `${before}lived\n`, raised: false });
+  });
+});
+
+describe('a logger that is told', () => {
+  it('gets one argument where there are no fields: console prints every one that it gets', () => {
+    const calls: unknown[][] = [];
+    const hear = (...args: unknown[]): void => void calls.push(args);
+    const logger = harmlessLogger({ debug: hear, info: hear, warn: hear, error: hear });
+    logger.info('No cleanup needed');
+    logger.warn('Job is tried again', { id: 'a' });
+    expect(calls).toEqual([['No cleanup needed'], ['Job is tried again', { id: 'a' }]]);
   });
 });
 

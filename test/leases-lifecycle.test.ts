@@ -4,7 +4,7 @@ import { noFilter } from '../src/core/store.js';
 import { defineJob, type Lease, memoryStore, open } from '../src/index.js';
 import { found, hang, provider, stateOf } from './leases-support.js';
 import { handClock, minute, watchedBlobs } from './lifecycle-support.js';
-import { closedAfterwards, eachStore, expectCode, tapped } from './support.js';
+import { closedAfterwards, closeUnder, eachStore, expectCode, tapped } from './support.js';
 
 const room = { size: 2 };
 /** Every ten minutes what has ended five minutes ago goes. */
@@ -190,6 +190,22 @@ describe('leases in the books', () => {
       expect(await queue.explain(lease.id)).toMatchObject({ blockedBy: 'attention' });
       await queue.leases.force(lease.id, 'burnt down');
       expect(await told()).toContain('and ended 2030-01-01T00:00:20.000Z: burnt down.');
+    });
+
+    it('explain: nobody here knows the kind of a lease whose time is over', async () => {
+      const where = on.factory();
+      const taker = await on.still({}, where);
+      const lease = await taker.queue.lease(provider().resource, room, { ttl: '1h' });
+      await closeUnder(taker.clock, taker.queue);
+      const { queue, clock } = await on.still({}, where);
+      await clock.advance('2h');
+      expect(await queue.explain(lease.id)).toMatchObject({
+        because:
+          `It is a lease on room "${lease.name}". Its time was over at 2030-01-01T01:00:00.000Z. ` +
+          'This process does not know the kind room: whoever opened the store with resources: [room] ends it.',
+        until: null,
+        blockedBy: 'resource',
+      });
     });
   });
 

@@ -122,21 +122,15 @@ describe('a schedule', () => {
     it('is one live job that keeps its last tick', async () => {
       const { queue, clock } = await on.still();
       await queue.schedule('nightly', 'report', null, { every: '1m' });
-      expect(await queue.schedules()).toEqual([
-        { name: 'nightly', type: 'report', next: new Date(t0 + minute), last: null, paused: false },
-      ]);
+      const how = { cron: null, timeZone: null, every: minute, missed: 'once', input: null };
+      const each = { name: 'nightly', type: 'report', ...how };
+      expect(await queue.schedules()).toEqual([{ ...each, next: new Date(t0 + minute), last: null, paused: false }]);
       await clock.advance('10m');
       const [live, ...others] = await liveSchedules(queue);
       expect(others).toEqual([]);
       expect(live).toMatchObject({ queue: 'lastout', deduplicationKey: 'nightly', dueAt: new Date(t0 + 11 * minute) });
       expect(await queue.schedules()).toEqual([
-        {
-          name: 'nightly',
-          type: 'report',
-          next: new Date(t0 + 11 * minute),
-          last: new Date(t0 + 10 * minute),
-          paused: false,
-        },
+        { ...each, next: new Date(t0 + 11 * minute), last: new Date(t0 + 10 * minute), paused: false },
       ]);
     });
 
@@ -260,6 +254,11 @@ describe('changing and removing', () => {
         {
           name: 'nightly',
           type: 'report',
+          cron: '*/12 * * * *',
+          timeZone: 'UTC',
+          every: null,
+          missed: 'once',
+          input: 1,
           next: new Date(t0 + 24 * minute),
           last: new Date(t0 + 10 * minute),
           paused: false,
@@ -651,7 +650,10 @@ describe('a store that fails', () => {
       expect(
         lines.filter(({ message }) => message === 'A schedule cannot be fired; it is tried again').length,
       ).toBeGreaterThan(1);
-      expect((await queue.schedules()).map(({ name }) => name)).toEqual(['a', 'strange']);
+      expect(await queue.schedules()).toMatchObject([
+        { name: 'a', every: minute },
+        { name: 'strange', every: null, missed: null, input: null },
+      ]);
       expect(await queue.unschedule('strange')).toBe(true);
     });
   });

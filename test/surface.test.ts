@@ -42,7 +42,11 @@ const notYet: NotYet = {
 };
 
 const wider: Wider = {
-  Code: { way: 'adds', because: 'INVALID_TRANSACTION: a `tx` that is no open transaction on the store' },
+  Code: {
+    way: 'adds',
+    because:
+      'INVALID_TRANSACTION: a `tx` that is no open transaction on the store; ARTIFACTS_MISSING: no place for artifacts',
+  },
   OpenOptions: { way: 'takes', because: 'artifacts may also be { blobs }; metrics, tracing, alerts' },
   Plan: { way: 'gives', because: 'held says what stays only because of a hold' },
   Queue: { way: 'gives', because: 'logs(id) reads the lines that a handler wrote' },

@@ -50,8 +50,8 @@ const nowhere: Belongings = {
 
 function placeMissing(): LastoutError {
   const message =
-    'This queue has no place for artifacts and temporary folders: give open { artifacts: { dir } }, or "memory".';
-  return new LastoutError('UNKNOWN_OPTION', message, { option: 'artifacts' });
+    'This queue was opened without a place for artifacts and temporary folders: open(…, { artifacts: { dir } }).';
+  return new LastoutError('ARTIFACTS_MISSING', message);
 }
 
 export function finalizerOf(place: Place | null, system: System): Finalizer {

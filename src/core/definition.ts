@@ -34,7 +34,7 @@ export interface Context<I> {
   /** A new, empty folder, removed when this attempt ends. */
   tempDir(): Promise<string>;
   /** Held as long as this attempt runs, and no longer than its ttl: then the signal aborts with LEASE_LOST. */
-  lease<S>(resource: Resource<S>, spec: S, options?: { ttl?: Duration }): Promise<Lease>;
+  lease<S, I = Json>(resource: Resource<S, I>, spec: S, options?: { ttl?: Duration }): Promise<Lease<I>>;
   /** As `queue.enqueue`, under the claim: an attempt that no longer has its job adds nothing (STALE_CLAIM). */
   enqueue<J, Q, In>(type: JobType<J, Q, In>, input: NoInfer<In>, options?: JobOptions): Promise<Enqueued<Q>>;
   enqueue<T>(type: string, input: T & Storable<T>, options?: JobOptions): Promise<Enqueued>;
@@ -152,6 +152,11 @@ export function refuseOther(job: Job, type: string | null): void {
       'JOB_NOT_FOUND',
       `Job ${job.id} is of type "${job.type}"; there is none of type "${type}" with this id.`,
     );
+}
+
+/** Null: it is no definition. */
+export function definedName(type: unknown): string | null {
+  return details.get(type as JobType<unknown, unknown>)?.name ?? null;
 }
 
 export function detailsOf(type: unknown): TypeDetails {

@@ -28,7 +28,7 @@ export function toMs(
 }
 
 /** In the largest unit that leaves no rest, up to days. */
-function inUnits(ms: number): string {
+export function inUnits(ms: number): string {
   const unit = (['d', 'h', 'm', 's'] as const).find((one) => ms % unitMs[one] === 0) ?? 'ms';
   return ms === 0 ? '0' : `${ms / unitMs[unit]}${unit}`;
 }

@@ -17,7 +17,8 @@ export function harmlessLogger(logger: Logger): Logger {
     (level: keyof Logger): Logger['info'] =>
     (message, fields) =>
       harmless(
-        () => logger[level](message, fields),
+        // One that prints every argument would print undefined.
+        () => (fields === undefined ? logger[level](message) : logger[level](message, fields)),
         () => undefined,
       );
   return { debug: tell('debug'), info: tell('info'), warn: tell('warn'), error: tell('error') };

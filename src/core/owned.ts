@@ -46,7 +46,7 @@ export type BelongingsOf = (asker: Asker) => Belongings;
 
 /** The leases that one attempt takes: they last as long as its claim. */
 export interface BoundLeases {
-  take<S>(resource: Resource<S>, spec: S, options?: { ttl?: Duration }): Promise<Lease>;
+  take<S, I>(resource: Resource<S, I>, spec: S, options?: { ttl?: Duration }): Promise<Lease<I>>;
   /** The claim was extended, and so are they. Never rejects. */
   beat(): Promise<void>;
   /** The attempt has ended, in whatever way. Never rejects. */

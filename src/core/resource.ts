@@ -9,12 +9,12 @@ import { ownOptions } from './own-options.js';
 import { reading } from './reading.js';
 
 /** How things of one kind begin and end. */
-export interface ResourceSteps<S> {
+export interface ResourceSteps<S, I = Json> {
   /** Makes it under this very name, which nobody else gets; what it returns is kept as `info`. */
   create(
     spec: S,
     at: { readonly name: string; readonly epoch: number; readonly signal: AbortSignal; readonly jobId: string | null },
-  ): Promise<Json>;
+  ): Promise<I>;
   /**
    * Ends it. Called again until it resolves, perhaps by another process, each time from the start: what is gone already is
    * fine. Resolves only once it is gone; not allowed, not reached and not in time are failures.
@@ -29,19 +29,20 @@ export interface ResourceSteps<S> {
   list(signal: AbortSignal): Promise<readonly { readonly name: string; readonly createdAt: Date }[]>;
 }
 
-export interface Resource<S> {
+export interface Resource<S, I = Json> {
   readonly kind: string;
   readonly __spec?: S;
+  readonly __info?: I;
 }
 
-export interface Lease extends AsyncDisposable {
+export interface Lease<I = Json> extends AsyncDisposable {
   readonly id: string;
   readonly kind: string;
   /** What the thing is called where it lives. */
   readonly name: string;
   readonly state: LeaseState;
-  /** What `create` returned. */
-  readonly info: Json | null;
+  /** What `create` returned; null where that cannot be read, or not yet. */
+  readonly info: I;
   /** The job in whose handler it was taken. */
   readonly jobId: string | null;
   readonly subject: string | null;
@@ -71,9 +72,9 @@ export interface Leases {
 /** No dot: names are read from their end. */
 const kindPattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 const stepNames = ['create', 'destroy', 'list'] as const;
-const known = new WeakMap<Resource<unknown>, ResourceSteps<unknown>>();
+const known = new WeakMap<Resource<unknown, unknown>, ResourceSteps<unknown>>();
 
-export function defineResource<S>(kind: string, steps: ResourceSteps<S>): Resource<S> {
+export function defineResource<S, I extends Json = Json>(kind: string, steps: ResourceSteps<S, I>): Resource<S, I> {
   if (typeof kind !== 'string' || !kindPattern.test(kind))
     throw new LastoutError(
       'INVALID_NAME',
@@ -83,12 +84,12 @@ export function defineResource<S>(kind: string, steps: ResourceSteps<S>): Resour
   ownOptions(steps ?? null, stepNames, where);
   // Steps may be methods of a class.
   const { create, destroy, list } = reading(where, 'UNKNOWN_OPTION', () => ({ ...methodsOf(steps, kind) }));
-  const resource: Resource<S> = Object.freeze({ kind });
+  const resource: Resource<S, I> = Object.freeze({ kind });
   known.set(resource, { create: create.bind(steps), destroy: destroy.bind(steps), list: list.bind(steps) });
   return resource;
 }
 
-function methodsOf<S>({ create, destroy, list }: ResourceSteps<S>, kind: string): ResourceSteps<S> {
+function methodsOf<S, I>({ create, destroy, list }: ResourceSteps<S, I>, kind: string): ResourceSteps<S, I> {
   for (const [name, step] of Object.entries({ create, destroy, list }))
     if (typeof step !== 'function')
       throw new LastoutError('UNKNOWN_OPTION', `${name} of resource "${kind}" is ${show(step)}; give a function.`);
@@ -97,7 +98,7 @@ function methodsOf<S>({ create, destroy, list }: ResourceSteps<S>, kind: string)
 
 export function stepsOf(resource: unknown): ResourceSteps<unknown> {
   const steps =
-    resource !== null && typeof resource === 'object' ? known.get(resource as Resource<unknown>) : undefined;
+    resource !== null && typeof resource === 'object' ? known.get(resource as Resource<unknown, unknown>) : undefined;
   if (steps) return steps;
   throw new LastoutError('TYPE_REQUIRED', `The resource is ${show(resource)}; give what defineResource returned.`);
 }

@@ -22,7 +22,7 @@ interface Bound {
 export function boundLeases(
   parts: LeaseParts,
   asker: Asker,
-  know: (resource: Resource<unknown>) => void,
+  know: (resource: Resource<unknown, unknown>) => void,
   taken: (id: string) => void,
 ): BoundLeases {
   const { store, system, logger } = parts;
@@ -49,7 +49,7 @@ export function boundLeases(
     bound.delete(one.id);
   }
 
-  async function takeOne<S>(resource: Resource<S>, spec: S, options: { ttl?: Duration } = {}): Promise<Lease> {
+  async function takeOne<S, I>(resource: Resource<S, I>, spec: S, options: { ttl?: Duration } = {}): Promise<Lease<I>> {
     const { ttl } = ownOptions(options, ['ttl'], 'The options of lease');
     const steps: ResourceSteps<unknown> = stepsOf(resource);
     const ttlMs = ttl === undefined ? Number.POSITIVE_INFINITY : checkLeaseTtl(ttl);
@@ -68,7 +68,7 @@ export function boundLeases(
       taken(one.id);
       arm(one, since + span);
       if (isOver) await releaseAll(); // nobody waited for it
-      return handleOf(parts, record, { renew: (ms) => renewOne(one, ms), release: () => releaseOne(one) });
+      return handleOf<I>(parts, record, { renew: (ms) => renewOne(one, ms), release: () => releaseOne(one) });
     } finally {
       taking -= 1;
     }

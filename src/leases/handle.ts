@@ -2,6 +2,7 @@
 import { type Duration, toMs, yearMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import { infoOf, kindOf, leaseErrorOf, leaseStateOf } from '../core/lease-record.js';
+import type { Json } from '../core/json.js';
 import { byIds } from '../core/pages.js';
 import type { Lease, LeaseState } from '../core/resource.js';
 import type { StoredJob, Under } from '../core/store.js';
@@ -17,7 +18,8 @@ export interface Holding {
   release(): Promise<void>;
 }
 
-export function handleOf(parts: LeaseParts, record: StoredJob, how?: Holding): Lease {
+/** `I`: what `create` of its resource returns, where the caller knows it. */
+export function handleOf<I = Json>(parts: LeaseParts, record: StoredJob, how?: Holding): Lease<I> {
   const { id, key, ownedBy, subject } = record;
   const holding = how ?? {
     renew: (ttlMs: number) => (ownedBy === null ? renew(parts, id, ttlMs, null) : Promise.reject(boundTo(ownedBy, id))),
@@ -25,14 +27,14 @@ export function handleOf(parts: LeaseParts, record: StoredJob, how?: Holding): L
   };
   let state: LeaseState = leaseStateOf(record, parts.system.now());
   let expiresAt = new Date((record.state === 'pending' ? record.dueAt : null) ?? record.scheduledFor);
-  const lease: Lease = {
+  const lease: Lease<I> = {
     id,
     kind: kindOf(record),
     name: key ?? '',
     get state() {
       return state;
     },
-    info: infoOf(record),
+    info: infoOf(record) as I,
     jobId: ownedBy,
     subject,
     get expiresAt() {

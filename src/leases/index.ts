@@ -22,14 +22,14 @@ import { take } from './taking.js';
 export interface Leasing {
   readonly book: LeaseBook;
   readonly boundLeasesOf: BoundLeasesOf;
-  lease<S>(resource: Resource<S>, spec: S, options: { ttl: Duration; subject?: string }): Promise<Lease>;
+  lease<S, I>(resource: Resource<S, I>, spec: S, options: { ttl: Duration; subject?: string }): Promise<Lease<I>>;
   /** Whether this process can end leases of this type. */
   knows(type: string): boolean;
   /** Ends a lease for the sake of its owner. Rejects where it has not ended. */
   end(record: StoredJob): Promise<void>;
   readonly own: Pick<OwnLeases, 'livingOf' | 'allEnded'>;
   /** From here on this process ends leases of its kind. */
-  know(resource: Resource<unknown>): void;
+  know(resource: Resource<unknown, unknown>): void;
   stop(): void;
 }
 
@@ -41,7 +41,7 @@ export function leasingOn(parts: LeaseParts, begin: (types: readonly TypeDetails
   /** Each is called off when the queue is closed. */
   const taking = new Set<AbortController>();
 
-  function know(resource: Resource<unknown>): void {
+  function know(resource: Resource<unknown, unknown>): void {
     const steps = stepsOf(resource);
     const { kind } = resource;
     const before = known.get(kind);
@@ -76,11 +76,11 @@ export function leasingOn(parts: LeaseParts, begin: (types: readonly TypeDetails
     for (const { id } of jobs) await moveOne(parts, id, move);
   }
 
-  async function lease<S>(
-    resource: Resource<S>,
+  async function lease<S, I>(
+    resource: Resource<S, I>,
     spec: S,
     options: { ttl: Duration; subject?: string },
-  ): Promise<Lease> {
+  ): Promise<Lease<I>> {
     const steps = stepsOf(resource);
     const { ttl, subject: about } = ownOptions(options, ['ttl', 'subject'], 'The options of lease');
     const ttlMs = checkLeaseTtl(ttl);
@@ -91,7 +91,7 @@ export function leasingOn(parts: LeaseParts, begin: (types: readonly TypeDetails
     taking.add(closing);
     const asked = { kind, steps, spec, ttlMs, subject, owner: null, signal: closing.signal };
     const { record } = await take(parts, asked).finally(() => taking.delete(closing));
-    return handleOf(parts, record);
+    return handleOf<I>(parts, record);
   }
 
   return {

@@ -1,5 +1,6 @@
 /** Why a job is here, why it does not run, when and by which rule it goes; or why it is gone. */
 import { readableMessage } from '../core/coded.js';
+import { inUnits } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import type { JobError, State } from '../core/job.js';
 import { checkId, systemQueue } from '../core/names.js';
@@ -26,7 +27,7 @@ export interface Explanation {
   readonly because: string;
   /** When that changes, as far as it is known. */
   readonly until: Date | null;
-  /** What it waits for: `delay`, `paused`, `concurrency`, `rate`, `worker`, `held`, `attention`, or the id of the job before it. */
+  /** What it waits for: `delay`, `paused`, `concurrency`, `rate`, `worker`, `held`, `attention`, `resource`, or the id of the job before it. */
   readonly blockedBy: string | null;
 }
 
@@ -44,7 +45,7 @@ export async function explainOn(parts: PlanParts, cleanup: CleanupPolicy, id: st
     const now = parts.system.now();
     const goesBy = job.completedAt === null ? null : await whatTakes(parts, job, why, cleanup);
     const told = isLease(job)
-      ? explainLease(job, now, await leftAlive(parts.store, id))
+      ? explainLease(job, now, await leftAlive(parts.store, id), parts.finalizer.knows(job.type))
       : explainStored(job, why, now, cleanup, goesBy);
     const stored = withHold(job, now, told);
     const stuck = why.owns > 0 ? await whyStuck(parts.store, id, now) : '';
@@ -151,10 +152,12 @@ function explainThing(job: StoredJob, owner: string): Told {
   return told(`It is ${what}${unfinished} of job ${owner} and goes before it goes${when}.`, dueAt);
 }
 
-function explainLease(job: StoredJob, now: number, alive: ReadonlySet<string>): Told {
-  const { key, ownedBy, dueAt, completedAt } = job;
+/** `isKnown`: this process can end it. What others have in hand is said as it is. */
+function explainLease(job: StoredJob, now: number, alive: ReadonlySet<string>, isKnown: boolean): Told {
+  const { key, ownedBy, dueAt, completedAt, state } = job;
   const owner = ownedBy === null ? '' : ` of job ${ownedBy}`;
-  const what = `It is a lease${owner} on ${kindOf(job)} "${key}"`;
+  const kind = kindOf(job);
+  const what = `It is a lease${owner} on ${kind} "${key}"`;
   const error = leaseErrorOf(job);
   const why = error === null ? '' : `: ${firstLine(error.message)}`;
   switch (leaseStateOf(job, now)) {
@@ -163,6 +166,12 @@ function explainLease(job: StoredJob, now: number, alive: ReadonlySet<string>): 
     case 'held':
       return told(`${what}, and is held until ${at(dueAt!)}. Then it is destroyed, unless it is renewed.`, dueAt);
     case 'ending':
+      if (!isKnown && state === 'pending' && dueAt! <= now)
+        return told(
+          `${what}. Its time was over at ${at(dueAt!)}. This process does not know the kind ${kind}: whoever opened the store with resources: [${kind}] ends it.`,
+          null,
+          'resource',
+        );
       return explainEnding(
         job,
         now,
@@ -273,9 +282,15 @@ function ageRule(
 ): { goesAt: number | null; rule: string } {
   if (keep?.ageMs === null) return { goesAt: null, rule: `keep of type "${type}" says for ever` };
   if (keep?.ageMs !== undefined)
-    return { goesAt: completedAt! + keep.ageMs, rule: `keep of type "${type}" is ${keep.ageMs} ms for ${state} jobs` };
+    return {
+      goesAt: completedAt! + keep.ageMs,
+      rule: `keep of type "${type}" is ${inUnits(keep.ageMs)} for ${state} jobs`,
+    };
   const [from, word] = useCompletedTime ? [completedAt!, 'end'] : [createdAt, 'creation'];
-  return { goesAt: from + jobRetentionMs, rule: `jobRetentionMs keeps it for ${jobRetentionMs} ms from its ${word}` };
+  return {
+    goesAt: from + jobRetentionMs,
+    rule: `jobRetentionMs keeps it for ${inUnits(jobRetentionMs)} from its ${word}`,
+  };
 }
 
 /** What may remove it sooner. */

@@ -162,7 +162,7 @@ export function alertsOn({ system, logger, lookout, notifiers }: Parts, settings
       ...alert,
       state: 'cleared',
       since: new Date(system.now()),
-      message: `Cleared: ${alert.message}`,
+      message: `No longer: ${alert.message}`,
     };
     known.set(id, { alert: cleared, sinceMs: system.monotonic() });
     tell(cleared);

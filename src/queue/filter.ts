@@ -1,4 +1,5 @@
 /** Filters of callers, checked and made plain. */
+import { definedName } from '../core/definition.js';
 import { show } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import { type State, states } from '../core/job.js';
@@ -6,7 +7,7 @@ import { isLease } from '../core/lease-record.js';
 import { checkId, checkKey, checkName, checkSubject, systemQueue } from '../core/names.js';
 import { type JobFilter, noFilter, type StoredJob } from '../core/store.js';
 import { type Own, ownOptions } from '../core/own-options.js';
-import { listOf, timeOf } from '../core/reading.js';
+import { listOf, reading, timeOf } from '../core/reading.js';
 
 export interface Filter {
   id?: string | readonly string[];
@@ -16,7 +17,9 @@ export interface Filter {
   subject?: string;
   key?: string;
   source?: string;
+  /** Created before this instant. */
   before?: Date;
+  /** Created after this instant. */
   after?: Date;
 }
 
@@ -38,7 +41,7 @@ export function readFilter(filter: Filter): JobFilter {
   return {
     ids: list(filter.id, 'id', (id) => checkId(id, 'id')),
     states: list(filter.state, 'state', checkState),
-    types: list(filter.type, 'type', (type) => checkName(type, 'type')),
+    types: list(filter.type, 'type', checkTypeFilter),
     queues: list(filter.queue, 'queue', (queue) => checkName(queue, 'queue')),
     subject: filter.subject === undefined ? null : checkSubjectFilter(filter.subject),
     key: filter.key === undefined ? null : checkKey(filter.key, 'key'),
@@ -54,6 +57,7 @@ export function readWhich(which: Which, verb: string): JobFilter {
   if (typeof which === 'string') return { ...noFilter, ids: [checkId(which)] };
   if (which === null || typeof which !== 'object')
     throw new LastoutError('FILTER_REQUIRED', `${verb} needs a job id or a filter, not ${show(which)}.`);
+  refuseActs(which, verb);
   const own = ownFilter(which, ['all']);
   const { all } = own;
   if (all !== undefined && all !== true)
@@ -65,6 +69,30 @@ export function readWhich(which: Which, verb: string): JobFilter {
     );
   }
   return readFilter(own);
+}
+
+const actNames = ['dryRun', 'cursor', 'reason', 'force', 'again'];
+/** The acts that take options, and what stands before these. */
+const actCalls: { readonly [verb: string]: readonly [place: string, before: string] } = {
+  cancel: ['second', 'filter'],
+  retry: ['second', 'filter'],
+  remove: ['second', 'filter'],
+  reschedule: ['third', 'filter, to'],
+};
+
+function refuseActs(which: object, verb: string): void {
+  const call = actCalls[verb];
+  const name = reading('The filter', 'UNKNOWN_OPTION', () => actNames.find((name) => Object.hasOwn(which, name)));
+  if (!call || name === undefined) return;
+  const [place, before] = call;
+  const message = `The filter: "${name}" belongs to the ${place} argument: ${verb}(${before}, { ${name} }).`;
+  throw new LastoutError('UNKNOWN_OPTION', message, { option: name });
+}
+
+function checkTypeFilter(type: unknown): string {
+  const name = definedName(type);
+  if (name === null) return checkName(type, 'type');
+  throw new LastoutError('INVALID_NAME', `type is a definition; give its name, "${name}" (the definition's .name).`);
 }
 
 /** A subject is matched whole, character by character: "trip:*" is the subject of that name. */

@@ -5,6 +5,7 @@
 import { isUnknown } from '../core/deadlines.js';
 import { LastoutError } from '../core/errors.js';
 import type { JobOptions, Logger } from '../core/job.js';
+import type { Json } from '../core/json.js';
 import { checkName, systemQueue } from '../core/names.js';
 import { jobOptionNames } from '../core/options.js';
 import { ownOptions } from '../core/own-options.js';
@@ -25,11 +26,20 @@ import {
   type Template,
 } from './schedule-job.js';
 import { createTicker } from './ticker.js';
-import { isAstray, nextTick, readWhen, type ScheduleWhen } from './ticks.js';
+import { isAstray, type Missed, nextTick, readWhen, type Rhythm, type ScheduleWhen } from './ticks.js';
 
 export interface Schedule {
   readonly name: string;
   readonly type: string;
+  /** Null: it goes by `every`; or, as what follows, this process cannot read the schedule. */
+  readonly cron: string | null;
+  /** Of `cron`. */
+  readonly timeZone: string | null;
+  /** In milliseconds; null: it goes by `cron`. */
+  readonly every: number | null;
+  readonly missed: Missed | null;
+  /** Of each job, as it is stored. */
+  readonly input: Json;
   /** The first tick that is not dealt with; in the past while the queue `lastout` is paused. */
   readonly next: Date;
   /** The last tick that gave a job. */
@@ -169,10 +179,19 @@ function viewOf(job: StoredJob, paused: boolean): Schedule {
   return {
     name: job.key!,
     type: known?.definition.job.type ?? '',
+    ...rhythmOf(known?.definition.rhythm),
+    missed: known?.definition.missed ?? null,
+    input: known ? (JSON.parse(known.definition.job.input) as Json) : null,
     next: new Date((known && nextOf(known)) ?? job.scheduledFor),
     last: known && known.memo.last !== null ? new Date(known.memo.last) : null,
     paused,
   };
+}
+
+function rhythmOf(rhythm: Rhythm | undefined): Pick<Schedule, 'cron' | 'timeZone' | 'every'> {
+  if (rhythm === undefined) return { cron: null, timeZone: null, every: null };
+  if ('everyMs' in rhythm) return { cron: null, timeZone: null, every: rhythm.everyMs };
+  return { cron: rhythm.cron, timeZone: rhythm.timeZone, every: null };
 }
 
 /** Null: none, or one that this process cannot tell, because it does not know the time zone. */

@@ -133,15 +133,20 @@ function engineOf(options: EngineOptions): Engine {
   return { create, stop, remove, list, idOf };
 }
 
+/** Of a lease: the container that was made. */
+export type LeasedContainer = { readonly containerId: string };
+
 /**
  * Containers to lease: `queue.lease(dockerContainers(), { Image: 'alpine', Cmd: ['sleep', '600'] }, { ttl: '10m' })`. The
  * container has the name of its lease, `info` is `{ containerId }`, and labels tell namespace, store, lease, job and epoch.
  */
-export function dockerContainers(options: EngineOptions & { kind?: string } = {}): Resource<ContainerSpec> {
+export function dockerContainers(
+  options: EngineOptions & { kind?: string } = {},
+): Resource<ContainerSpec, LeasedContainer> {
   const own = ownOptions(options, ['docker', 'host', 'stopTimeout', 'kind'], 'The options of dockerContainers');
   const { kind = 'container', ...rest } = own;
   const engine = engineOf(rest);
-  return defineResource<ContainerSpec>(kind, {
+  return defineResource<ContainerSpec, LeasedContainer>(kind, {
     async create(spec, { name, epoch, jobId, signal }) {
       if (typeof spec?.Image !== 'string' || spec.Image === '')
         throw new LastoutError('INVALID_INPUT', `Image of container ${name} is ${show(spec?.Image)}; name an image.`);

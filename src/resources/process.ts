@@ -20,6 +20,9 @@ export interface ProcessSpec {
   env?: { readonly [name: string]: string };
 }
 
+/** Of a lease: the process that was started. */
+export type ProcessInfo = { readonly pid: number };
+
 export interface ProcessOptions {
   /** Of the resource; unless it is said, `process`. */
   kind?: string;
@@ -31,7 +34,7 @@ const graceMaxMs = 20_000;
 const lookAgainMs = 50;
 const argsMax = 10_000;
 /** On Linux. A process that was started outlives this one; at the end of its lease it goes, with all that it started. */
-export function processResource(options: ProcessOptions = {}): Resource<ProcessSpec> {
+export function processResource(options: ProcessOptions = {}): Resource<ProcessSpec, ProcessInfo> {
   const { kind, grace } = ownOptions(options, ['kind', 'grace'], 'The options of processResource');
   const graceMs = toMs(grace ?? '5s', 'grace', 'INVALID_DURATION', { max: graceMaxMs });
   const system = createSystem();
@@ -46,7 +49,7 @@ export function processResource(options: ProcessOptions = {}): Resource<ProcessS
     }
   }
 
-  return defineResource<ProcessSpec>(kind ?? 'process', {
+  return defineResource<ProcessSpec, ProcessInfo>(kind ?? 'process', {
     async create(spec, { name }) {
       const { command, args = [], cwd, env } = checkSpec(spec);
       await markedProcesses(); // what could not be found again is not started

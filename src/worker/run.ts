@@ -6,6 +6,7 @@ import { harmlessSignal } from '../core/harmless.js';
 import type { Enqueued, Job, JobError, JobOptions, Logger, Progress } from '../core/job.js';
 import { toStoredText } from '../core/json.js';
 import { inputOf, unreadableInput } from '../core/job-view.js';
+import { isOf } from '../core/reading.js';
 import { isVerdict, Verdict } from '../core/outcome.js';
 import type { Asker, Belongings, BelongingsOf, BoundLeases, BoundLeasesOf, Reach } from '../core/owned.js';
 import { backoffMs, defaults, functionBackoffMs, policyOf, type StoredPolicy } from '../core/policy.js';
@@ -194,7 +195,7 @@ export class Run {
         : describeThrown(isVerdict(thrown) ? misplaced(thrown) : thrown);
     const text = JSON.stringify(error);
     const { attempts, maxAttempts } = this.stored;
-    return attempts < maxAttempts
+    return attempts < maxAttempts && !isHopeless(thrown)
       ? { kind: 'retry', inMs: this.#backoff(error), error: text }
       : { kind: 'exhaust', error: text };
   }
@@ -252,6 +253,11 @@ export class Run {
     }
     return backoffMs(this.#policy.backoff ?? defaults.backoff, attempts, this.parts.system.random());
   }
+}
+
+/** The next attempt would meet the same: nothing but another `open` mends it. */
+function isHopeless(thrown: unknown): boolean {
+  return isOf(thrown, LastoutError) && thrown.code === 'ARTIFACTS_MISSING';
 }
 
 function misplaced({ outcome }: Verdict): string {

@@ -562,8 +562,8 @@ export const mutants = [
   {
     name: 'a job is given up one attempt too early',
     file: 'src/worker/run.ts',
-    from: 'return attempts < maxAttempts\n',
-    to: 'return attempts + 1 < maxAttempts\n',
+    from: 'return attempts < maxAttempts && ',
+    to: 'return attempts + 1 < maxAttempts && ',
     tests: ['test/backoff.test.ts'],
   },
   {
@@ -806,5 +806,36 @@ export const mutants = [
     from: '...(!isCoded && { stalls, error: message })',
     to: '...{ stalls, error: message }',
     tests: ['test/stalls.test.ts'],
+  // ---- What a reader of the documents found ---------------------------------------------------------------------------
+  },
+  {
+    name: 'health does not keep its process alive until it has answered',
+    file: 'src/open.ts',
+    from: `system.hold(
+        healthOf(`,
+    to: `Promise.resolve(
+        healthOf(`,
+    tests: ['test/awaited.test.ts'],
+  },
+  {
+    name: 'a job is tried again though there is no place for artifacts',
+    file: 'src/worker/run.ts',
+    from: ' && !isHopeless(thrown)',
+    to: ' && isHopeless !== undefined',
+    tests: ['test/artifacts.test.ts'],
+  },
+  {
+    name: 'a due lease of a kind that this process does not know is being ended',
+    file: 'src/lifecycle/explain.ts',
+    from: "if (!isKnown && state === 'pending'",
+    to: "if (isKnown && state === 'none'",
+    tests: ['test/leases-lifecycle.test.ts'],
+  },
+  {
+    name: 'a logger gets undefined where there are no fields',
+    file: 'src/core/harmless.ts',
+    from: 'fields === undefined ? logger[level](message) :',
+    to: '',
+    tests: ['test/harmless.test.ts'],
   },
 ];

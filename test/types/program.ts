@@ -15,6 +15,7 @@ import {
   snooze,
   type When,
 } from 'lastout';
+import { processResource } from 'lastout/process';
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 /** Compiles where both types are the same. */
@@ -156,6 +157,13 @@ export async function reads(id: string, signal: AbortSignal): Promise<void> {
   void count;
 }
 const read = () => queue.get(send, 'id');
+
+export async function leases(): Promise<void> {
+  const started = await queue.lease(processResource(), { command: 'sleep' }, { ttl: '1h' });
+  same<typeof started.info, { readonly pid: number }>();
+  const [found] = (await queue.leases.find()).items;
+  same<NonNullable<typeof found>['info'], Json>();
+}
 
 export async function schedules(): Promise<void> {
   await queue.schedule('nightly', send, mail, { cron: '0 3 * * *', timeZone: 'Europe/Berlin', missed: 'skip' });
