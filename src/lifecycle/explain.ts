@@ -154,10 +154,9 @@ function explainThing(job: StoredJob, owner: string): Told {
 
 /** `isKnown`: this process can end it. What others have in hand is said as it is. */
 function explainLease(job: StoredJob, now: number, alive: ReadonlySet<string>, isKnown: boolean): Told {
-  const { key, ownedBy, dueAt, completedAt, state } = job;
+  const { key, ownedBy, dueAt, completedAt } = job;
   const owner = ownedBy === null ? '' : ` of job ${ownedBy}`;
-  const kind = kindOf(job);
-  const what = `It is a lease${owner} on ${kind} "${key}"`;
+  const what = `It is a lease${owner} on ${kindOf(job)} "${key}"`;
   const error = leaseErrorOf(job);
   const why = error === null ? '' : `: ${firstLine(error.message)}`;
   switch (leaseStateOf(job, now)) {
@@ -166,18 +165,7 @@ function explainLease(job: StoredJob, now: number, alive: ReadonlySet<string>, i
     case 'held':
       return told(`${what}, and is held until ${at(dueAt!)}. Then it is destroyed, unless it is renewed.`, dueAt);
     case 'ending':
-      if (!isKnown && state === 'pending' && dueAt! <= now)
-        return told(
-          `${what}. Its time was over at ${at(dueAt!)}. This process does not know the kind ${kind}: whoever opened the store with resources: [${kind}] ends it.`,
-          null,
-          'resource',
-        );
-      return explainEnding(
-        job,
-        now,
-        alive,
-        `${what}, and is being ended${why === '' ? '' : `; the last try failed${why}`}.`,
-      );
+      return explainEnding({ job, now, alive, isKnown }, what, why === '' ? '' : `; the last try failed${why}`);
     case 'needs_attention':
       return told(`${what}, and could not be ended${why}. It is tried again ${at(dueAt!)}.`, dueAt, 'attention');
     case 'ended':
@@ -185,13 +173,25 @@ function explainLease(job: StoredJob, now: number, alive: ReadonlySet<string>, i
   }
 }
 
-function explainEnding(job: StoredJob, now: number, alive: ReadonlySet<string>, because: string): Told {
-  const { id, dueAt } = job;
+interface Ending {
+  readonly job: StoredJob;
+  readonly now: number;
+  /** Leases that a close has left alive. */
+  readonly alive: ReadonlySet<string>;
+  readonly isKnown: boolean;
+}
+
+function explainEnding({ job, now, alive, isKnown }: Ending, what: string, failed: string): Told {
+  const { id, dueAt, state } = job;
+  const because = `${what}, and is being ended${failed}.`;
   if (alive.has(id))
     return told(`${because} The queue that leased it was closed before it was gone.`, null, 'attention');
   if (isLeftAlone(job, now))
     return told(`${because} Nobody who knows its kind has come since ${at(dueAt!)}.`, null, 'attention');
-  return told(because, dueAt);
+  if (isKnown || state !== 'pending' || dueAt! > now) return told(because, dueAt);
+  const kind = kindOf(job);
+  const elsewhere = `This process does not know the kind ${kind}: whoever opened the store with resources: [${kind}] ends it.`;
+  return told(`${what}. Its time was over at ${at(dueAt!)}. ${elsewhere}`, null, 'resource');
 }
 
 // ---- processing ------------------------------------------------------------------------------------------------

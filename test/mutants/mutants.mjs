@@ -806,8 +806,8 @@ export const mutants = [
     from: '...(!isCoded && { stalls, error: message })',
     to: '...{ stalls, error: message }',
     tests: ['test/stalls.test.ts'],
-  // ---- What a reader of the documents found ---------------------------------------------------------------------------
   },
+  // ---- What a reader of the documents found ---------------------------------------------------------------------------
   {
     name: 'health does not keep its process alive until it has answered',
     file: 'src/open.ts',
