@@ -186,12 +186,15 @@ function explainEnding({ job, now, alive, isKnown }: Ending, what: string, faile
   const because = `${what}, and is being ended${failed}.`;
   if (alive.has(id))
     return told(`${because} The queue that leased it was closed before it was gone.`, null, 'attention');
-  if (isLeftAlone(job, now))
-    return told(`${because} Nobody who knows its kind has come since ${at(dueAt!)}.`, null, 'attention');
-  if (isKnown || state !== 'pending' || dueAt! > now) return told(because, dueAt);
   const kind = kindOf(job);
-  const elsewhere = `This process does not know the kind ${kind}: whoever opened the store with resources: [${kind}] ends it.`;
-  return told(`${what}. Its time was over at ${at(dueAt!)}. ${elsewhere}`, null, 'resource');
+  const elsewhere = ` This process does not know the kind ${kind}: whoever opened the store with resources: [${kind}] ends it.`;
+  if (isLeftAlone(job, now)) {
+    const alone = `${because} Nobody who knows its kind has come since ${at(dueAt!)}.`;
+    return told(isKnown ? alone : alone + elsewhere, null, 'attention');
+  }
+  if (!isKnown && state === 'pending' && dueAt! <= now)
+    return told(`${what}. Its time was over at ${at(dueAt!)}.${elsewhere}`, null, 'resource');
+  return told(because, dueAt);
 }
 
 // ---- processing ------------------------------------------------------------------------------------------------
