@@ -10,7 +10,7 @@ import { type QueueLimits, readLimits } from './core/limits.js';
 import { checkName } from './core/names.js';
 import { type CleanupPolicy, defaults } from './core/policy.js';
 import { type Resource, stepsOf } from './core/resource.js';
-import { ownOptions } from './core/own-options.js';
+import { ownOptions, readFlag } from './core/own-options.js';
 import { listOf, reading } from './core/reading.js';
 import { type ObserveSettings, readObserveOptions } from './observe/options.js';
 import type { TypeBook } from './queue/new-job.js';
@@ -191,8 +191,7 @@ export function readCleanup(given: NonNullable<OpenOptions['cleanup']>, otherwis
       `maxStoredJobs is ${show(maxStoredJobs)}; give a whole number from 0, or Infinity.`,
     );
   }
-  if (typeof useCompletedTime !== 'boolean')
-    throw new LastoutError('INVALID_RETENTION', `useCompletedTime is ${show(useCompletedTime)}; give true or false.`);
+  readFlag(useCompletedTime, 'useCompletedTime', 'INVALID_RETENTION');
   const jobRetentionMs = toMs(asked.jobRetentionMs ?? otherwise.jobRetentionMs, 'jobRetentionMs', 'INVALID_RETENTION');
   const cleanupIntervalMs = toMs(
     asked.cleanupIntervalMs ?? otherwise.cleanupIntervalMs,

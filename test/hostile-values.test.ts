@@ -233,3 +233,51 @@ describe('a payload is refused before it is copied', () => {
     expect(memoryUsage().heapUsed - before).toBeLessThan(100_000_000);
   });
 });
+
+describe('a flag is true, false or left out', () => {
+  const odd: readonly unknown[] = [
+    ...['false', '', 'yes', 0, 1, Number.NaN, null, {}, [], Symbol('a'), 1n, new Boolean(false)],
+    Object.assign([], { length: 2 ** 32 - 1 }),
+    throwing(),
+  ];
+
+  eachStore((on) => {
+    it('of an act: nothing is changed', async () => {
+      const queue = await on.open();
+      const [waiting, failed] = ['waiting', 'failed'];
+      await queue.enqueue(mail, {}, { id: waiting, delay: '1h' });
+      await queue.enqueue(mail, {}, { id: failed, delay: '1h' });
+      await queue.cancel(failed);
+      const before = [await queue.get(waiting), await queue.get(failed)];
+      for (const bad of odd as never[]) {
+        for (const flag of ['force', 'dryRun'])
+          for (const act of [
+            () => queue.cancel(waiting, { [flag]: bad }),
+            () => queue.remove(failed, { [flag]: bad }),
+            () => queue.remove({ all: true }, { [flag]: bad }),
+            () => queue.retry(failed, { [flag]: bad }),
+            () => queue.reschedule(waiting, { delay: 0 }, { [flag]: bad }),
+          ])
+            await expectCode('UNKNOWN_OPTION', act);
+        await expectCode('UNKNOWN_OPTION', () => queue.retry(failed, { again: bad }));
+      }
+      expect([await queue.get(waiting), await queue.get(failed)]).toEqual(before);
+      expect((await queue.find()).items).toHaveLength(2);
+    });
+  });
+
+  const flags: { readonly [what: string]: Call } = {
+    metrics: opening('metrics'),
+    useCompletedTime: (_, bad) => open('memory:', { cleanup: { useCompletedTime: bad } }),
+    required: (_, bad) => open('memory:', { codec: { encode: String, decode: String, required: bad } }),
+    checkSubject: (_, bad) => defineJob('other', { checkSubject: bad }),
+    unref: (queue, bad) => queue.work([mail], { unref: bad }),
+    'artifacts of endSubject': (queue, bad) => queue.endSubject('trip:1', 'why', { artifacts: bad }),
+    listen: (_, bad) => postgresStore({ url: 'postgres://a' }, { listen: bad }),
+    all: (queue, bad) => queue.cancel({ all: bad }),
+  };
+  it.each(Object.entries(flags))('%s', async (_, call) => {
+    const queue = closedAfterwards(await open('memory:'));
+    for (const bad of odd as never[]) await refusalOf(() => call(queue, bad));
+  });
+});
