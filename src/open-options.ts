@@ -4,7 +4,7 @@ import type { Codec } from './core/coded.js';
 import { detailsOf } from './core/definition.js';
 import { show, toMs } from './core/duration.js';
 import { LastoutError } from './core/errors.js';
-import { harmlessLogger } from './core/harmless.js';
+import { harmlessLogger, notLate } from './core/harmless.js';
 import type { Logger } from './core/job.js';
 import { type QueueLimits, readLimits } from './core/limits.js';
 import { checkName } from './core/names.js';
@@ -135,7 +135,9 @@ function readClock(clock: OpenOptions['clock']): OpenOptions['clock'] {
   if (clock === undefined) return clock;
   const isClock = reading('clock', 'UNKNOWN_OPTION', () => typeof clock?.now === 'function');
   if (!isClock) throw new LastoutError('UNKNOWN_OPTION', `clock is ${show(clock)}; give an object with now().`);
-  const shown: unknown = reading('What now() of clock returns', 'UNKNOWN_OPTION', () => clock.now()?.getTime?.());
+  const shown: unknown = reading('What now() of clock returns', 'UNKNOWN_OPTION', () =>
+    notLate(clock.now())?.getTime?.(),
+  );
   if (typeof shown === 'number' && !Number.isNaN(shown)) return clock;
   throw new LastoutError('UNKNOWN_OPTION', 'now() of clock returns no valid Date; give a clock that does.');
 }

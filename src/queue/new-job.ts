@@ -2,6 +2,7 @@
 import { bareType, detailsOf, type StandardSchema, type TypeDetails } from '../core/definition.js';
 import { show } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
+import { notLate } from '../core/harmless.js';
 import type { JobOptions, Logger } from '../core/job.js';
 import { toStoredText } from '../core/json.js';
 import { checkId, checkKey, checkSubject, checkType } from '../core/names.js';
@@ -157,7 +158,7 @@ function perInput(details: TypeDetails, name: keyof typeof checks, input: unknow
 /** The caller's function meets inputs it was not written for: say whose it was. */
 function derived(type: string, name: string, derive: () => unknown): unknown {
   try {
-    return derive();
+    return notLate(derive());
   } catch (error) {
     const { message } = describeThrown(error);
     throw new LastoutError('INVALID_KEY', `${name} of job type "${type}" threw: ${message}`, undefined, error);
