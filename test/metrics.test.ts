@@ -288,9 +288,12 @@ it('a metric that throws decides nothing, and is told once', async () => {
   const boom = (): never => {
     throw new Error('boom');
   };
+  // What inc and observe of prom-client call.
+  const counter: Record<'incWithoutExemplar', () => void> = Counter.prototype as never;
+  const histogram: Record<'observeWithoutExemplar', () => void> = Histogram.prototype as never;
   const spies = [
-    vi.spyOn(Counter.prototype as never, 'incWithoutExemplar').mockImplementation(boom),
-    vi.spyOn(Histogram.prototype as never, 'observeWithoutExemplar').mockImplementation(boom),
+    vi.spyOn(counter, 'incWithoutExemplar').mockImplementation(boom),
+    vi.spyOn(histogram, 'observeWithoutExemplar').mockImplementation(boom),
   ];
   onTestFinished(() => spies.forEach((spy) => spy.mockRestore()));
   const queue = closedAfterwards(await open('memory:', { metrics: true, logger }));
