@@ -187,7 +187,7 @@ export function readCleanup(given: NonNullable<OpenOptions['cleanup']>, otherwis
     'The cleanup options',
   );
   const { maxStoredJobs = otherwise.maxStoredJobs, useCompletedTime = otherwise.useCompletedTime } = asked;
-  if (maxStoredJobs !== Number.POSITIVE_INFINITY && !(Number.isInteger(maxStoredJobs) && maxStoredJobs >= 0)) {
+  if (maxStoredJobs !== Number.POSITIVE_INFINITY && !(Number.isSafeInteger(maxStoredJobs) && maxStoredJobs >= 0)) {
     throw new LastoutError(
       'INVALID_RETENTION',
       `maxStoredJobs is ${show(maxStoredJobs)}; give a whole number from 0, or Infinity.`,

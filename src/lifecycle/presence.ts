@@ -162,7 +162,7 @@ function readRule(kind: string, rule: SubjectRule): Rule {
     );
   const { share, atLeast } = ownOptions(brake ?? null, ['share', 'atLeast'], `${where}: brake`);
   const isShare = typeof share === 'number' && share >= 0 && share <= 1;
-  if (!isShare || typeof atLeast !== 'number' || !Number.isInteger(atLeast) || atLeast < 1)
+  if (!isShare || typeof atLeast !== 'number' || !Number.isSafeInteger(atLeast) || atLeast < 1)
     throw new LastoutError(
       'INVALID_LIMIT',
       `${where}: brake has share ${show(share)} and atLeast ${show(atLeast)}; give both: share from 0 to 1, atLeast a whole number from 1.`,
