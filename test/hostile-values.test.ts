@@ -17,7 +17,7 @@ import { processResource } from '../src/resources/process.js';
 import { postgresStore } from '../src/stores/postgres/index.js';
 import { redisStore } from '../src/stores/redis/index.js';
 import { sqliteStore } from '../src/stores/sqlite/index.js';
-import { closedAfterwards, eachStore, expectCode, refusalOf } from './support.js';
+import { closedAfterwards, eachStore, expectCode, recordingLogger, refusalOf } from './support.js';
 
 const mail = defineJob('mail', { run: () => null });
 const never = defineResource('never', {
@@ -352,4 +352,23 @@ describe('what events and on are given is looked at in the call', () => {
     for (const bad of [...odd, '', 'nothing', '__proto__', null, undefined])
       await expectCode('UNKNOWN_OPTION', () => queue.on(bad as never, () => undefined));
   });
+});
+
+it('a check that is a hostile function, and an empty list of Sentinels, are refused', async () => {
+  const queue = closedAfterwards(await open('memory:'));
+  const get = (): never => {
+    throw new Error('a trap');
+  };
+  const check = new Proxy(async () => [], { get });
+  await expectCode('INVALID_INPUT', () => queue.defineSubject('trip', { check, every: '1h' }));
+  await expectCode('INVALID_URL', () => redisStore({ options: { sentinels: [], name: 'm' } }));
+});
+
+it('a check that answers with holes has told nothing, and is told of', async () => {
+  const { lines, logger } = recordingLogger();
+  const queue = closedAfterwards(await open('memory:', { logger }));
+  await queue.enqueue(mail, {}, { subject: 'trip:1' });
+  queue.defineSubject('trip', { check: async (ids) => Array(ids.length) as never, every: '1h' });
+  await queue.sweepSubjects('trip');
+  expect(lines.map(({ message }) => message)).toContain('A check of subjects told nothing; they are kept');
 });

@@ -123,6 +123,7 @@ function byOptions(options: RedisOptions, name: string, more?: () => Promise<Red
   const { host = 'localhost', port = 6379, path, sentinels, db = 0 } = options;
   // Messages name the host, and a URL in its place would show a password.
   const hosts: readonly unknown[] = [host, ...(sentinels ?? []).map((sentinel) => sentinel?.host)];
+  if (sentinels?.length === 0) throw invalid(`{ ${name} } of redisStore has an empty list of sentinels.`);
   const isPath = path === undefined || (typeof path === 'string' && !/@|:\/\//.test(fullyDecoded(path)));
   if (!isPath || hosts.some((one) => one !== undefined && (typeof one !== 'string' || !isHost(one))))
     throw invalid(`{ ${name} } of redisStore has a host or a path that is none; a URL goes into { url }.`);
