@@ -4,6 +4,7 @@ import type { JobEvent, Logger } from './core/job.js';
 import type { CleanupPolicy } from './core/policy.js';
 import type { Store } from './core/store.js';
 import type { System } from './core/system.js';
+import { describeThrown } from './core/thrown.js';
 import type { Tracing } from './core/tracing.js';
 import { ledgerOn } from './lifecycle/ledger.js';
 import { type Alert, alertsOn } from './observe/alerts.js';
@@ -35,10 +36,22 @@ interface Parts {
   tell(event: JobEvent): void;
 }
 
+/** What telemetry throws, it throws at every job: one line is enough. */
+export function toldOnce(logger: () => Logger, message: string): (error: unknown) => void {
+  let isTold = false;
+  return (error) => {
+    if (!isTold) logger().warn(message, { error: describeThrown(error).message });
+    isTold = true;
+  };
+}
+
 /** Before anything is opened: a package that is missing leaves nothing behind. */
-export async function loadObserving({ metrics, tracing }: ObserveSettings): Promise<Tracing | null> {
+export async function loadObserving(
+  { metrics, tracing }: ObserveSettings,
+  blame: (error: unknown) => void,
+): Promise<Tracing | null> {
   if (metrics) await loadPrometheus();
-  return tracing && tracingOn(tracing);
+  return tracing && tracingOn(tracing, blame);
 }
 
 export function observerOn(parts: Parts, settings: ObserveSettings): Observer {

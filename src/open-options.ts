@@ -4,13 +4,13 @@ import type { Codec } from './core/coded.js';
 import { detailsOf } from './core/definition.js';
 import { show, toMs } from './core/duration.js';
 import { LastoutError } from './core/errors.js';
-import { harmlessLogger } from './core/harmless.js';
+import { harmlessLogger, notLate } from './core/harmless.js';
 import type { Logger } from './core/job.js';
 import { type QueueLimits, readLimits } from './core/limits.js';
 import { checkName } from './core/names.js';
 import { type CleanupPolicy, defaults } from './core/policy.js';
 import { type Resource, stepsOf } from './core/resource.js';
-import { ownOptions } from './core/own-options.js';
+import { ownOptions, readFlag } from './core/own-options.js';
 import { listOf, reading } from './core/reading.js';
 import { type ObserveSettings, readObserveOptions } from './observe/options.js';
 import type { TypeBook } from './queue/new-job.js';
@@ -137,7 +137,9 @@ function readClock(clock: OpenOptions['clock']): OpenOptions['clock'] {
   if (clock === undefined) return clock;
   const isClock = reading('clock', 'UNKNOWN_OPTION', () => typeof clock?.now === 'function');
   if (!isClock) throw new LastoutError('UNKNOWN_OPTION', `clock is ${show(clock)}; give an object with now().`);
-  const shown: unknown = reading('What now() of clock returns', 'UNKNOWN_OPTION', () => clock.now()?.getTime?.());
+  const shown: unknown = reading('What now() of clock returns', 'UNKNOWN_OPTION', () =>
+    notLate(clock.now())?.getTime?.(),
+  );
   if (typeof shown === 'number' && !Number.isNaN(shown)) return clock;
   throw new LastoutError('UNKNOWN_OPTION', 'now() of clock returns no valid Date; give a clock that does.');
 }
@@ -187,14 +189,13 @@ export function readCleanup(given: NonNullable<OpenOptions['cleanup']>, otherwis
     'The cleanup options',
   );
   const { maxStoredJobs = otherwise.maxStoredJobs, useCompletedTime = otherwise.useCompletedTime } = asked;
-  if (maxStoredJobs !== Number.POSITIVE_INFINITY && !(Number.isInteger(maxStoredJobs) && maxStoredJobs >= 0)) {
+  if (maxStoredJobs !== Number.POSITIVE_INFINITY && !(Number.isSafeInteger(maxStoredJobs) && maxStoredJobs >= 0)) {
     throw new LastoutError(
       'INVALID_RETENTION',
       `maxStoredJobs is ${show(maxStoredJobs)}; give a whole number from 0, or Infinity.`,
     );
   }
-  if (typeof useCompletedTime !== 'boolean')
-    throw new LastoutError('INVALID_RETENTION', `useCompletedTime is ${show(useCompletedTime)}; give true or false.`);
+  readFlag(useCompletedTime, 'useCompletedTime', 'INVALID_RETENTION');
   const milliseconds = (name: 'jobRetentionMs' | 'cleanupIntervalMs', min: number): number => {
     const value = asked[name] ?? otherwise[name];
     if (typeof value === 'number') return toMs(value, name, 'INVALID_RETENTION', { min });

@@ -26,7 +26,7 @@ import type { ObserveSettings } from './observe/options.js';
 import { closingOf } from './open-close.js';
 import { type Lifecycle, lifecycleOn, openPlace } from './open-lifecycle.js';
 import { type OpenLeases, openLeases } from './open-leases.js';
-import { loadObserving, observerOn } from './open-observe.js';
+import { loadObserving, observerOn, toldOnce } from './open-observe.js';
 import { readCleanup, readOpenOptions } from './open-options.js';
 import { openStore, type StoreFactory } from './open-store.js';
 import { workersOn } from './open-workers.js';
@@ -48,7 +48,10 @@ export async function open(where: string | StoreFactory, options: OpenOptions = 
   const inMemory = typeof where === 'string' ? where.startsWith('memory:') : where?.engine === 'memory';
   const settings = readOpenOptions(options, inMemory);
   const { book, namespace, codec, artifacts, resources, cleanup, limits, observe } = settings;
-  const tracing = await loadObserving(observe);
+  const tracing = await loadObserving(
+    observe,
+    toldOnce(() => logger, 'Tracing failed; jobs go on without it'),
+  );
   const system = createSystem(settings.clock, (error) =>
     logger.error('The clock cannot be read; it stands still until it can', { error: describeThrown(error).message }),
   );
@@ -68,7 +71,8 @@ export async function open(where: string | StoreFactory, options: OpenOptions = 
   const store = codec ? codedStore(timed, codec, logger) : timed;
   const maker = jobMaker(book, system, logger);
   const schedules = schedulesOn({ store, system, logger, maker });
-  const parts = { store, system, logger, failures, cleanup, meters: meterSwitch() };
+  const meters = meterSwitch(toldOnce(() => logger, 'A metric could not be counted'));
+  const parts = { store, system, logger, failures, cleanup, meters };
   const leases = openLeases({ ...parts, namespace }, resources);
   const lifecycle = lifecycleOn({ ...parts, place, leases }, () => schedules.tend());
   lifecycle.sweeper.startPeriodicCleanup();

@@ -2,6 +2,7 @@
 import { randomBytes, randomFillSync } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { digits, inDigits } from './core/digits.js';
+import { notLate } from './core/harmless.js';
 import type { System } from './core/system.js';
 
 /** A longer timer would fire at once: Node keeps the delay in 31 bits. */
@@ -56,7 +57,7 @@ function readingOf(clock: GivenClock, blame: (error: unknown) => void = () => un
   let failing = false;
   return () => {
     try {
-      const at = clock.now().getTime();
+      const at = notLate(clock.now()).getTime();
       if (Number.isNaN(at)) throw new Error('It shows no valid Date');
       failing = false;
       last = at;

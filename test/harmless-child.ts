@@ -108,6 +108,52 @@ const modes: Record<string, () => Promise<void>> = {
       await aWhile();
     });
   },
+  codec: () =>
+    run({ codec: { encode: reject, decode: reject }, logger: false }, async (queue) => {
+      await refused('UNSERIALIZABLE', queue.enqueue('any', null));
+    }),
+  decode: () =>
+    run({ codec: { encode: (text) => text, decode: reject }, logger: false }, async (queue) => {
+      const { id } = await queue.enqueue('any', { a: 1 });
+      await queue.get(id);
+    }),
+  openClock: async () => {
+    await refused('UNKNOWN_OPTION', open(url, { clock: { now: reject } }));
+    await aWhile();
+    say('lived');
+  },
+  asyncClock: async () => {
+    let broken = false;
+    const clock = { now: () => (broken ? reject() : new Date()) };
+    await run({ clock, logger: false }, async (queue) => {
+      broken = true;
+      await queue.enqueue('any', null);
+    });
+  },
+  blobs: () => {
+    const blobs = { put: reject, read: reject, delete: reject, list: reject, used: reject };
+    return run({ artifacts: { blobs }, logger: false }, (queue) => queue.sweep());
+  },
+  derived: () =>
+    run({}, async (queue) => {
+      for (const name of ['subject', 'deduplicationKey', 'exclusiveKey', 'id'])
+        await refused('INVALID', queue.enqueue(defineJob(`by-${name}`, { [name]: reject }), null));
+    }),
+  backoff: () =>
+    run({ logger: false }, async (queue) => {
+      const type = defineJob<null>('fails', { attempts: 2, backoff: reject, run: boom });
+      await queue.work([type]);
+      await queue.enqueue(type, null);
+      await aWhile();
+    }),
 };
+
+async function refused(code: string, call: Promise<unknown>): Promise<void> {
+  const why = await call.then(
+    () => 'accepted',
+    (error: { code?: string }) => error.code ?? 'no code',
+  );
+  if (!why.startsWith(code)) say(why);
+}
 
 await modes[mode]!();

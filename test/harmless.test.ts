@@ -29,6 +29,13 @@ describe('a process outlives', () => {
     ['listeners of the signal of a resource', 'resource'],
     ['listeners of the signal of a check of subjects', 'subject'],
     ['a clock that throws in the middle of its work', 'clock'],
+    ['a clock that answers with a promise', 'openClock'],
+    ['a clock that answers with a promise in the middle of its work', 'asyncClock'],
+    ['a codec that encodes to a promise', 'codec'],
+    ['a codec that decodes to a promise', 'decode'],
+    ['a blob store whose lists are promises', 'blobs'],
+    ['functions of a definition that answer with a promise', 'derived'],
+    ['a backoff that answers with a promise', 'backoff'],
   ])('%s', async (_, mode, before = '') => {
     expect(await outcome(mode, 'memory:')).toEqual({ code: 0, said: `${before}lived\n`, raised: false });
   });

@@ -17,7 +17,7 @@ import { processResource } from '../src/resources/process.js';
 import { postgresStore } from '../src/stores/postgres/index.js';
 import { redisStore } from '../src/stores/redis/index.js';
 import { sqliteStore } from '../src/stores/sqlite/index.js';
-import { closedAfterwards, eachStore, expectCode, refusalOf } from './support.js';
+import { closedAfterwards, eachStore, expectCode, recordingLogger, refusalOf } from './support.js';
 
 const mail = defineJob('mail', { run: () => null });
 const never = defineResource('never', {
@@ -232,4 +232,143 @@ describe('a payload is refused before it is copied', () => {
     await expectCode(code, () => queue.enqueue('mail', input));
     expect(memoryUsage().heapUsed - before).toBeLessThan(100_000_000);
   });
+});
+
+describe('a flag is true, false or left out', () => {
+  const odd: readonly unknown[] = [
+    ...['false', '', 'yes', 0, 1, Number.NaN, null, {}, [], Symbol('a'), 1n, new Boolean(false)],
+    Object.assign([], { length: 2 ** 32 - 1 }),
+    throwing(),
+  ];
+
+  eachStore((on) => {
+    it('of an act: nothing is changed', async () => {
+      const queue = await on.open();
+      const [waiting, failed] = ['waiting', 'failed'];
+      await queue.enqueue(mail, {}, { id: waiting, delay: '1h' });
+      await queue.enqueue(mail, {}, { id: failed, delay: '1h' });
+      await queue.cancel(failed);
+      const before = [await queue.get(waiting), await queue.get(failed)];
+      for (const bad of odd as never[]) {
+        for (const flag of ['force', 'dryRun'])
+          for (const act of [
+            () => queue.cancel(waiting, { [flag]: bad }),
+            () => queue.remove(failed, { [flag]: bad }),
+            () => queue.remove({ all: true }, { [flag]: bad }),
+            () => queue.retry(failed, { [flag]: bad }),
+            () => queue.reschedule(waiting, { delay: 0 }, { [flag]: bad }),
+          ])
+            await expectCode('UNKNOWN_OPTION', act);
+        await expectCode('UNKNOWN_OPTION', () => queue.retry(failed, { again: bad }));
+      }
+      expect([await queue.get(waiting), await queue.get(failed)]).toEqual(before);
+      expect((await queue.find()).items).toHaveLength(2);
+    });
+  });
+
+  const flags: { readonly [what: string]: Call } = {
+    metrics: opening('metrics'),
+    useCompletedTime: (_, bad) => open('memory:', { cleanup: { useCompletedTime: bad } }),
+    required: (_, bad) => open('memory:', { codec: { encode: String, decode: String, required: bad } }),
+    checkSubject: (_, bad) => defineJob('other', { checkSubject: bad }),
+    unref: (queue, bad) => queue.work([mail], { unref: bad }),
+    'artifacts of endSubject': (queue, bad) => queue.endSubject('trip:1', 'why', { artifacts: bad }),
+    listen: (_, bad) => postgresStore({ url: 'postgres://a' }, { listen: bad }),
+    all: (queue, bad) => queue.cancel({ all: bad }),
+  };
+  it.each(Object.entries(flags))('%s', async (_, call) => {
+    const queue = closedAfterwards(await open('memory:'));
+    for (const bad of odd as never[]) await refusalOf(() => call(queue, bad));
+  });
+});
+
+it('a whole number is one that every store can keep', async () => {
+  const check = async () => [];
+  for (const bad of [1e308, 2 ** 53, 1.5, -1, Number.NaN]) {
+    await expectCode('INVALID_RETENTION', () => open('memory:', { cleanup: { maxStoredJobs: bad } }));
+    await refusalOf(() => createSlots({ maxConcurrent: bad, maxWaiting: 1 }));
+    const queue = closedAfterwards(await open('memory:'));
+    await expectCode('INVALID_RETENTION', () => queue.plan({ maxStoredJobs: bad }));
+    await refusalOf(() => queue.defineSubject('trip', { check, every: '1h', brake: { share: 0.5, atLeast: bad } }));
+  }
+});
+
+describe('a tx that cannot be read is no transaction', () => {
+  eachStore((on) => {
+    it('nothing was sent', async () => {
+      const queue = await on.open();
+      for (const tx of [throwing(), revoked(), withGetter('query')(), withGetter('prepare')()])
+        await expectCode('INVALID_TRANSACTION', () => queue.enqueue(mail, {}, { tx }));
+      expect((await queue.find()).items).toEqual([]);
+    });
+  });
+});
+
+describe('a schema that answers nonsense refuses the input', () => {
+  const long: unknown[] = Object.assign([], { length: 2 ** 32 - 1 });
+  const answers: { readonly [what: string]: () => unknown } = {
+    null: () => null,
+    nothing: () => undefined,
+    'a text': () => 'abc',
+    'a promise of null': async () => null,
+    'a promise that rejects': () => Promise.reject(new Error('no')),
+    'a proxy': throwing,
+    'a promise of a proxy': async () => ({ issues: throwing() }),
+    'issues as a text': () => ({ issues: 'abc' }),
+    'issues without end': () => ({ issues: long }),
+    'an issue that is null': () => ({ issues: [null] }),
+    'an issue that is a proxy': () => ({ issues: [throwing()] }),
+    'a path with null': () => ({ issues: [{ message: 'm', path: [null] }] }),
+    'a path with a proxy': () => ({ issues: [{ message: 'm', path: [throwing()] }] }),
+    'a path without end': () => ({ issues: [{ message: 'm', path: long }] }),
+    'a path that is like a list': () => ({ issues: [{ message: 'm', path: { length: 1e9 } }] }),
+    'a path of long keys': () => ({ issues: [{ message: 'm', path: Array(1_000).fill('k'.repeat(100_000)) }] }),
+    'a symbol as message': () => ({ issues: [{ message: Symbol('m') }] }),
+    'a message without end': () => ({ issues: [{ message: 'm'.repeat(10_000_000) }] }),
+  };
+  it.each(Object.entries(answers))('%s', async (_, validate) => {
+    const queue = closedAfterwards(await open('memory:'));
+    const input = { '~standard': { version: 1, vendor: 'odd', validate } } as const;
+    const { message, details } = await expectCode('INVALID_INPUT', () =>
+      queue.enqueue(defineJob('odd', { input }), {}),
+    );
+    expect(message.length + JSON.stringify(details ?? {}).length).toBeLessThan(20_000);
+  });
+});
+
+describe('what events and on are given is looked at in the call', () => {
+  const odd: readonly unknown[] = [1, {}, [], true, Symbol('a'), () => null, throwing(), { then: () => null }];
+  it.each([
+    ['after', 'INVALID_CURSOR', odd],
+    ['type', 'INVALID_NAME', [...odd, '', 'no name', null]],
+    ['subject', 'INVALID_KEY', [...odd, '', 'trip', null]],
+  ] as const)('%s', async (name, code, values) => {
+    const queue = closedAfterwards(await open('memory:'));
+    for (const bad of values) await expectCode(code, () => queue.events({ [name]: bad }));
+  });
+
+  it('the name of an event', async () => {
+    const queue = closedAfterwards(await open('memory:'));
+    for (const bad of [...odd, '', 'nothing', '__proto__', null, undefined])
+      await expectCode('UNKNOWN_OPTION', () => queue.on(bad as never, () => undefined));
+  });
+});
+
+it('a check that is a hostile function, and an empty list of Sentinels, are refused', async () => {
+  const queue = closedAfterwards(await open('memory:'));
+  const get = (): never => {
+    throw new Error('a trap');
+  };
+  const check = new Proxy(async () => [], { get });
+  await expectCode('INVALID_INPUT', () => queue.defineSubject('trip', { check, every: '1h' }));
+  await expectCode('INVALID_URL', () => redisStore({ options: { sentinels: [], name: 'm' } }));
+});
+
+it('a check that answers with holes has told nothing, and is told of', async () => {
+  const { lines, logger } = recordingLogger();
+  const queue = closedAfterwards(await open('memory:', { logger }));
+  await queue.enqueue(mail, {}, { subject: 'trip:1' });
+  queue.defineSubject('trip', { check: async (ids) => Array(ids.length) as never, every: '1h' });
+  await queue.sweepSubjects('trip');
+  expect(lines.map(({ message }) => message)).toContain('A check of subjects told nothing; they are kept');
 });

@@ -1,12 +1,13 @@
 // Metrics: what the text tells, from when on it counts, that labels are bounded, and that nobody pays who does not ask.
-import { describe, expect, it } from 'vitest';
+import { Counter, Histogram } from 'prom-client';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { defineJob, defineResource, fail, memoryStore, open, type Queue, snooze } from '../src/index.js';
 import { meterSwitch } from '../src/observe/meter-switch.js';
 import { counters, gauges, timers } from '../src/observe/metric-table.js';
 import { labelSetsMax, loadPrometheus, metricsOn } from '../src/observe/metrics.js';
 import { createSystem } from '../src/system.js';
 import { fakeClock } from '../src/testing/index.js';
-import { closedAfterwards, closeUnder, eachStore, expectCode, tapped } from './support.js';
+import { closedAfterwards, closeUnder, eachStore, expectCode, recordingLogger, tapped } from './support.js';
 
 /** Each line of the text that is no comment, by its name and labels. */
 async function read(queue: Queue): Promise<Map<string, number>> {
@@ -280,4 +281,29 @@ describe('metrics: without prom-client', () => {
   it.each(['yes', 1, {}, null])('metrics: %j is refused', async (metrics) => {
     await expectCode('UNKNOWN_OPTION', () => open('memory:', { metrics: metrics as never }));
   });
+});
+
+it('a metric that throws decides nothing, and is told once', async () => {
+  const { lines, logger } = recordingLogger();
+  const boom = (): never => {
+    throw new Error('boom');
+  };
+  // What inc and observe of prom-client call.
+  const counter: Record<'incWithoutExemplar', () => void> = Counter.prototype as never;
+  const histogram: Record<'observeWithoutExemplar', () => void> = Histogram.prototype as never;
+  const spies = [
+    vi.spyOn(counter, 'incWithoutExemplar').mockImplementation(boom),
+    vi.spyOn(histogram, 'observeWithoutExemplar').mockImplementation(boom),
+  ];
+  onTestFinished(() => spies.forEach((spy) => spy.mockRestore()));
+  const queue = closedAfterwards(await open('memory:', { metrics: true, logger }));
+  let runs = 0;
+  const type = defineJob('counted', { run: () => ++runs });
+  const { id } = await queue.enqueue(type, null);
+  await queue.work([type]);
+  expect(await queue.wait(id)).toMatchObject({ state: 'completed', attempts: 1, result: 1 });
+  await queue.sweep();
+  expect(lines.filter(({ level }) => level === 'warn' || level === 'error')).toEqual([
+    { level: 'warn', message: 'A metric could not be counted', fields: { error: 'boom' } },
+  ]);
 });

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'v
 import { masked } from '../src/core/masked.js';
 import { defineJob, open, type OpenOptions, type StoreFactory } from '../src/index.js';
 import { dockerContainers, dockerEngine } from '../src/resources/docker.js';
-import { postgresStore } from '../src/stores/postgres/index.js';
+import { migrationPlan, postgresStore } from '../src/stores/postgres/index.js';
 import { redisStore } from '../src/stores/redis/index.js';
 import { sqliteStore } from '../src/stores/sqlite/index.js';
 import { fakeClock } from '../src/testing/index.js';
@@ -99,6 +99,18 @@ describe('an address that is refused is not repeated', () => {
     `redis:u:${secret}@h`,
     `rediss://:${secret}@h:x`,
     `REDIS://:${secret}@h`,
+    `postgres://u%3A${secret}%40h/db`,
+    `postgres://u%253A${secret}%2540h/db`,
+    `postgres://${secret}%40h/db`,
+    `postgres://h/db%3Fpassword%3D${secret}`,
+    `postgres://h/db%253Fpassword%253D${secret}`,
+    `postgres://h/u%3A${secret}%40h`,
+    `postgres://h/u%253A${secret}%2540h%25zz`,
+    `postgres://h/db?host=u%253A${secret}%2540h`,
+    `postgres://h/db?host=u%25253A${secret}%252540h`,
+    `redis://u%3A${secret}%40h`,
+    `redis://u%253A${secret}%2540h`,
+    `rediss://u%3A${secret}%40h`,
   ])('open: %j', async (url) => {
     const { logger, expectNoSecret } = said();
     const refusal = await refusalOf(() => open(url, { logger }));
@@ -116,6 +128,10 @@ describe('an address that is refused is not repeated', () => {
     ['the URL of redisStore', () => redisStore({ url: `u:${secret}@h` })],
     ['a text as options of redisStore', () => redisStore({ options: `redis://:${secret}@h` as never })],
     ['a URL as host of redisStore', () => redisStore({ options: { host: `redis://:${secret}@h` } })],
+    ['a coded URL as host of redisStore', () => redisStore({ options: { host: `u%3A${secret}%40h` } })],
+    ['a port of redisStore that is none', () => redisStore({ options: { port: secret as never } })],
+    ['the database of redisStore that is none', () => redisStore({ options: { db: secret as never } })],
+    ['a coded URL to migrationPlan', () => migrationPlan({ url: `postgres://u%3A${secret}%40h/db` })],
     ['a URL as path of redisStore', () => redisStore({ options: { path: `redis://:${secret}@h` } })],
     [
       'a URL as Sentinel of redisStore',

@@ -3,12 +3,12 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { join } from 'node:path';
 import { type Context as SpanScope, context, type ContextManager, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'; // biome-ignore format: one list
 import { BasicTracerProvider, InMemorySpanExporter, type ReadableSpan, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'; // biome-ignore format: one list
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { cancel, type Context, defineJob, fail, open, type Queue } from '../src/index.js';
 import { tracingOn } from '../src/observe/tracing.js';
 import { sqliteStore } from '../src/stores/sqlite/index.js';
 import { connect, valueOf } from './stores/sqlite-support.js';
-import { closedAfterwards, eachStore, expectCode, type OnStore, temporaryFolder } from './support.js';
+import { closedAfterwards, eachStore, expectCode, type OnStore, recordingLogger, temporaryFolder } from './support.js';
 
 /** What an application registers once, so that a span is the active one in all that its function awaits. */
 class Scopes implements ContextManager {
@@ -245,11 +245,87 @@ describe('tracing', () => {
 
   it('without @opentelemetry/api the refusal names the package and what to do', async () => {
     const load = () => Promise.reject(new Error('Cannot find package'));
-    const { message } = await expectCode('DRIVER_MISSING', () => tracingOn({}, load));
+    const { message } = await expectCode('DRIVER_MISSING', () => tracingOn({}, () => undefined, load));
     expect(message).toContain('run "npm install @opentelemetry/api"');
   });
 
   it.each([1, 'on', null, { provider: 1 }, { tracerProvider: {} }])('tracing: %j is refused', async (tracing) => {
     await expectCode('UNKNOWN_OPTION', () => open('memory:', { tracing: tracing as never }));
+  });
+});
+
+describe('a tracer that throws decides nothing', () => {
+  const boom = (): never => {
+    throw new Error('boom');
+  };
+  const rejecting = () => Promise.reject(new Error('boom'));
+  const sound = {
+    spanContext: () => ({ traceId: 'a'.repeat(32), spanId: 'b'.repeat(16), traceFlags: 1 }),
+    setAttribute: () => undefined,
+    recordException: () => undefined,
+    setStatus: () => undefined,
+    end: () => undefined,
+  };
+  const spanning = (fault: object) => ({ getTracer: () => ({ startSpan: () => ({ ...sound, ...fault }) }) });
+  const faults: { readonly [what: string]: { getTracer(): unknown } } = {
+    'that is null': { getTracer: () => null },
+    startSpan: { getTracer: () => ({ startSpan: boom }) },
+    'startSpan without a span': { getTracer: () => ({ startSpan: () => null }) },
+    spanContext: spanning({ spanContext: boom }),
+    'no spanContext': spanning({ spanContext: () => null }),
+    traceState: spanning({ spanContext: () => ({ ...sound.spanContext(), traceState: { serialize: boom } }) }),
+    'every method of a span': spanning({ setAttribute: boom, recordException: boom, setStatus: boom, end: boom }),
+    'methods that reject': spanning({ setAttribute: rejecting, setStatus: rejecting, end: rejecting }),
+  };
+
+  it.each(Object.entries(faults))('%s', async (_, tracerProvider) => {
+    const { lines, logger } = recordingLogger();
+    const queue = closedAfterwards(await open('memory:', { tracing: { tracerProvider }, logger }));
+    let runs = 0;
+    const done = await runOne(queue, () => ({ runs: ++runs }), 3);
+    expect(await queue.get(done)).toMatchObject({ state: 'completed', attempts: 1, result: { runs: 1 } });
+    const failed = await runOne(queue, async () => fail(`no ${++runs}`), 3);
+    expect(await queue.get(failed)).toMatchObject({ state: 'failed', error: { message: 'no 2' } });
+    const thrown = await runOne(queue, () => Promise.reject(new Error(`late ${++runs}`)));
+    expect(await queue.get(thrown)).toMatchObject({ state: 'failed', error: { message: 'late 3' } });
+    await expectCode('INVALID_ID', () => queue.enqueue('mail', null, { id: '' }));
+    expect(lines.filter(({ message }) => message.startsWith('Tracing failed'))).toEqual([
+      { level: 'warn', message: 'Tracing failed; jobs go on without it', fields: { error: expect.any(String) } },
+    ]);
+  });
+
+  it('a context manager: before and after what it is to call', async () => {
+    context.disable();
+    onTestFinished(() => {
+      context.disable();
+      context.setGlobalContextManager(new Scopes());
+    });
+    for (const [with_, active] of [
+      [boom, () => ROOT_CONTEXT],
+      [callsAndThrows, () => ROOT_CONTEXT],
+      [boom, boom],
+    ] as const) {
+      context.disable();
+      context.setGlobalContextManager(Object.assign(new Scopes(), { with: with_, active }));
+      const queue = closedAfterwards(await open('memory:', { tracing: { tracerProvider: spanning({}) } }));
+      let runs = 0;
+      const id = await runOne(queue, () => ++runs, 3);
+      expect(await queue.get(id)).toMatchObject({ state: 'completed', result: 1 });
+    }
+    function callsAndThrows(_scope: unknown, call: () => unknown): never {
+      call();
+      return boom();
+    }
+  });
+
+  it('a provider whose getTracer throws is refused at open', async () => {
+    await expectCode('UNKNOWN_OPTION', () => open('memory:', { tracing: { tracerProvider: { getTracer: boom } } }));
+  });
+
+  it('an error that cannot be read stays the error of its job', async () => {
+    const queue = closedAfterwards(await open('memory:', { tracing: { tracerProvider: spanning({}) } }));
+    const odd = Object.defineProperty(new Error('odd'), 'name', { get: boom });
+    const id = await runOne(queue, () => Promise.reject(odd));
+    expect(await queue.get(id)).toMatchObject({ state: 'failed', error: { message: 'odd' } });
   });
 });

@@ -2,6 +2,7 @@
 import type { Artifact, Artifacts } from '../core/artifact.js';
 import type { BlobStore, TempFolders } from '../core/blobs.js';
 import { LastoutError } from '../core/errors.js';
+import { notLate } from '../core/harmless.js';
 import type { Logger } from '../core/job.js';
 import { checkId } from '../core/names.js';
 import type { Asker, Belongings, BelongingsOf, Finalizer, Freeing } from '../core/owned.js';
@@ -75,7 +76,8 @@ export function finalizerOf(place: Place | null, system: System): Finalizer {
       type === tempType && owner?.state === 'processing' && String(owner.epoch) === key,
     sizeOf,
     async *list(olderThanMs) {
-      for await (const { id, bytes } of blobs.list(olderThanMs)) yield { id, bytes, end: () => blobs.delete(id) };
+      for await (const { id, bytes } of notLate(blobs.list(olderThanMs)))
+        yield { id, bytes, end: () => blobs.delete(id) };
       for await (const { id } of temp.list(olderThanMs))
         yield { id, bytes: 0, end: () => temp.delete(id, temp.within) };
     },
@@ -115,7 +117,7 @@ export function artifactsOn({ store, system, place }: ArtifactParts, freeing: Fr
       const artifact = view(await find({ ids: [checkId(id, 'The id of the artifact')] }));
       if (!artifact) throw new LastoutError('JOB_NOT_FOUND', `There is no artifact ${id}, or it has expired.`);
       if (!place) throw placeMissing();
-      return verified(id, told(id, place.blobs.read(id)), artifact);
+      return verified(id, told(id, notLate(place.blobs.read(id))), artifact);
     },
     async remove(id) {
       const records = await byIds(store, [checkId(id, 'The id of the artifact')]);

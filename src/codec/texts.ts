@@ -4,6 +4,7 @@
  */
 import { type Codec, codedMark, isCoded, lostText, type TextPlace, whyUnreadable } from '../core/coded.js';
 import { LastoutError } from '../core/errors.js';
+import { notLate } from '../core/harmless.js';
 import type { JobError, Logger } from '../core/job.js';
 import { describeThrown } from '../core/thrown.js';
 import { isOurs, unencodable } from './our-words.js';
@@ -60,7 +61,7 @@ export function textsOf(codec: Codec, logger: Logger): Texts {
   function sealAs(binding: Binding, text: string, of: TextPlace, what: string): string {
     let coded: unknown;
     try {
-      coded = codec.encode(text, { ...of });
+      coded = notLate(codec.encode(text, { ...of }));
     } catch (error) {
       throw refused(what, describeThrown(error).message, error);
     }
@@ -78,7 +79,7 @@ export function textsOf(codec: Codec, logger: Logger): Texts {
     const { coded, is } = unmarked(text);
     if (is !== null && is !== binding) return lostText('it was written for another place');
     try {
-      const plain: unknown = codec.decode(coded, { ...(is === null ? nowhere : of) });
+      const plain: unknown = notLate(codec.decode(coded, { ...(is === null ? nowhere : of) }));
       if (typeof plain === 'string' && isJson(plain)) return plain;
       return lostText('the codec decoded it to something else than what was stored; is it the same codec and key?');
     } catch (error) {

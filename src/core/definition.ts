@@ -9,7 +9,7 @@ import { jobOptionNames, type OptionValues, policyText, readOptions } from './op
 import type { Outcome } from './outcome.js';
 import { reading } from './reading.js';
 import type { Lease, Resource } from './resource.js';
-import { ownOptions } from './own-options.js';
+import { ownOptions, readFlag } from './own-options.js';
 
 /** Any Standard Schema: zod, valibot, arktype and others. */
 export interface StandardSchema<I, O> {
@@ -123,7 +123,7 @@ export function defineJob<I = Json, R = Json, In = I>(
     values,
     policy: policyText(values),
     perInput,
-    checkSubject: readCheckSubject(checkSubject, name),
+    checkSubject: readFlag(checkSubject, `checkSubject of job type "${name}"`),
     backoff: typeof rest.backoff === 'function' ? rest.backoff : null,
     run: checkRun(run, name),
   });
@@ -183,11 +183,6 @@ export function bareType(name: string): TypeDetails {
     backoff: null,
     run: null,
   };
-}
-
-function readCheckSubject(asked: unknown, name: string): boolean {
-  if (asked === undefined || typeof asked === 'boolean') return asked ?? false;
-  throw new LastoutError('UNKNOWN_OPTION', `checkSubject of job type "${name}" is ${show(asked)}; give true or false.`);
 }
 
 function checkSchema(

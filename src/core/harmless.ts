@@ -5,11 +5,23 @@ import type { Logger } from './job.js';
 export function harmless(call: () => unknown, blame: (error: unknown) => void): void {
   try {
     const answer = call();
-    if (answer !== undefined) Promise.resolve(answer).catch(blame);
+    if (isObject(answer)) Promise.resolve(answer).catch(blame);
   } catch (error) {
     blame(error);
   }
 }
+
+/** The answer of a call that is meant to be synchronous. One that is a promise is refused elsewhere; who else would hear it reject? */
+export function notLate<T>(answer: T): T {
+  harmless(
+    () => answer,
+    () => undefined,
+  );
+  return answer;
+}
+
+const isObject = (value: unknown): boolean =>
+  typeof value === 'function' || (typeof value === 'object' && value !== null);
 
 /** What a logger throws must not break what it is told of. There is nobody left to tell. */
 export function harmlessLogger(logger: Logger): Logger {

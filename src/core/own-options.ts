@@ -1,6 +1,6 @@
 /** The options of a caller: read once, own properties only. One that does not exist is refused, with the nearest that does. */
 import { show } from './duration.js';
-import { LastoutError } from './errors.js';
+import { type Code, LastoutError } from './errors.js';
 import { reading } from './reading.js';
 import { hasSecret } from './masked.js';
 
@@ -47,6 +47,12 @@ export function ownOptions<T extends object>(
     for (const name of Object.keys(options)) if (!allowed.includes(name)) throw unknown(name, allowed, where);
     return { ...options };
   });
+}
+
+/** Nothing but true and false: a text 'false', or a 0, would mean one thing to one store and another to the next. */
+export function readFlag(value: unknown, what: string, code: Code = 'UNKNOWN_OPTION'): boolean {
+  if (value === undefined || typeof value === 'boolean') return value ?? false;
+  throw new LastoutError(code, `${what} is ${show(value)}; give true or false, or leave it out.`);
 }
 
 function unknown(name: string, allowed: readonly string[], where: string): LastoutError {

@@ -1,6 +1,7 @@
 /** Every default, and the rules about waiting and keeping that need no store. */
 import { type Duration, show, toMs } from './duration.js';
 import { LastoutError } from './errors.js';
+import { notLate } from './harmless.js';
 import { ownOptions } from './own-options.js';
 import { type Backoff, finishedStates, type FinishedState, type JobError, type Keep, type KeepRule } from './job.js';
 
@@ -116,7 +117,7 @@ export function functionBackoffMs(
   attempt: number,
   error: JobError,
 ): number {
-  return Math.min(toMs(backoff(attempt, error), 'What the backoff function returned'), longestWaitMs);
+  return Math.min(toMs(notLate(backoff(attempt, error)), 'What the backoff function returned'), longestWaitMs);
 }
 
 export function checkKeep(keep: Keep): StoredPolicy['keep'] {

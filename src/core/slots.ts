@@ -98,7 +98,7 @@ function destroyed(): LastoutError {
 }
 
 function checkCount(value: unknown, name: string, min: number): number {
-  if (!Number.isInteger(value) || (value as number) < min)
+  if (!Number.isSafeInteger(value) || (value as number) < min)
     throw new LastoutError('INVALID_LIMIT', `${name} is ${show(value)}; give a whole number from ${min}.`);
   return value as number;
 }

@@ -5,6 +5,21 @@ import type { StoreWarning } from './store.js';
 const thisMachine =
   /^(|\/.*|(.+\.)?localhost|127(\.\d{1,3}){3}|::1|::ffff:(127(\.\d{1,3}){3}|7f[\da-f]{2}:[\da-f]+))$/i;
 
+/** A password may stand in any part of a URL, coded once or more often. */
+export function fullyDecoded(text: string): string {
+  try {
+    const once = decodeURIComponent(text);
+    return once === text ? text : fullyDecoded(once);
+  } catch {
+    return text;
+  }
+}
+
+/** A name, an address or the path of a socket. Messages show it: a text that may hold more than a host is none. */
+export function isHost(text: string): boolean {
+  return /^(\/[^@:?=%]*|[^@:?=/%\s]*|\[?(?=.*:.*:)[\da-f:.]+(%[\w.-]+)?\]?)$/i.test(fullyDecoded(text));
+}
+
 /** For a connection without TLS. `advice`: how to have it. */
 export function noTlsWarnings(host: string, where: string, advice: string): readonly StoreWarning[] {
   if (thisMachine.test(host.replace(/^\[|\]$/g, ''))) return [];

@@ -12,7 +12,7 @@ import { everyPage } from '../core/pages.js';
 import { farAway, type JobFilter, type Move, type Moved, noFilter, type Store } from '../core/store.js';
 import type { Certificate, StandingFence, SubjectFence } from '../core/subject.js';
 import { storable } from '../core/thrown.js';
-import { ownOptions } from '../core/own-options.js';
+import { ownOptions, readFlag } from '../core/own-options.js';
 
 export interface EndSubjectOptions {
   /** Delete the artifacts of its jobs, too. */
@@ -117,9 +117,8 @@ export function endSubjectOn(store: Store, freeing: Freeing) {
 
 function readOptions(options: EndSubjectOptions): { readonly artifacts: boolean; readonly forMs: number | null } {
   const own = ownOptions(options, ['artifacts', 'fence'], 'The options of endSubject');
-  const { artifacts = false, fence = fenceMs } = own;
-  if (typeof artifacts !== 'boolean')
-    throw new LastoutError('UNKNOWN_OPTION', `artifacts of endSubject is ${show(artifacts)}; give true or false.`);
+  const { fence = fenceMs } = own;
+  const artifacts = readFlag(own.artifacts, 'artifacts of endSubject');
   return { artifacts, forMs: fence === 'forever' ? null : toMs(fence, 'fence of endSubject') };
 }
 

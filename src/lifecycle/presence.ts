@@ -62,11 +62,12 @@ export function presencesOn(system: System, logger: Logger): Presences {
       const answers: unknown = await Promise.race([started(rule, ids, asking.signal), whenAborted(asking.signal)]);
       if (!Array.isArray(answers) || answers.length !== ids.length)
         throw new Error(`It answered ${Array.isArray(answers) ? `${answers.length} of ${ids.length}` : show(answers)}`);
-      const wrong = answers.filter((answer) => !isPresence(answer));
+      const each: readonly unknown[] = Array.from(answers); // a hole is a wrong answer too
+      const wrong = each.filter((answer) => !isPresence(answer));
       const failure =
         wrong.length === 0 ? null : `It answered ${show(wrong[0])}; give 'present', 'absent' or 'unknown' for each`;
       if (failure !== null) warn(rule, wrong.length, failure);
-      return { answers: answers.map((answer) => (isPresence(answer) ? answer : 'unknown')), failure };
+      return { answers: each.map((answer) => (isPresence(answer) ? answer : 'unknown')), failure };
     } catch (error) {
       const failure = describeThrown(error).message;
       if (!signal.aborted) warn(rule, ids.length, failure);
@@ -154,6 +155,7 @@ function readRule(kind: string, rule: SubjectRule): Rule {
   const check = reading(where, 'INVALID_INPUT', () => rule.check); // may be a method of a class
   if (typeof check !== 'function')
     throw new LastoutError('INVALID_INPUT', `${where}: check is ${show(check)}; give a function of ids.`);
+  const bound = reading(where, 'INVALID_INPUT', () => check.bind(rule));
   const everyMs = toMs(every, `${where}: every`, 'INVALID_DURATION', { min: everyMinMs });
   if (!Number.isInteger(confirm) || confirm < 1 || confirm > confirmMax)
     throw new LastoutError(
@@ -162,10 +164,10 @@ function readRule(kind: string, rule: SubjectRule): Rule {
     );
   const { share, atLeast } = ownOptions(brake ?? null, ['share', 'atLeast'], `${where}: brake`);
   const isShare = typeof share === 'number' && share >= 0 && share <= 1;
-  if (!isShare || typeof atLeast !== 'number' || !Number.isInteger(atLeast) || atLeast < 1)
+  if (!isShare || typeof atLeast !== 'number' || !Number.isSafeInteger(atLeast) || atLeast < 1)
     throw new LastoutError(
       'INVALID_LIMIT',
       `${where}: brake has share ${show(share)} and atLeast ${show(atLeast)}; give both: share from 0 to 1, atLeast a whole number from 1.`,
     );
-  return { kind, check: check.bind(rule), everyMs, confirm, brake: { share, atLeast } };
+  return { kind, check: bound, everyMs, confirm, brake: { share, atLeast } };
 }

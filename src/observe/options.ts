@@ -1,7 +1,7 @@
 /** The options `metrics`, `tracing` and `alerts` of `open`, checked before anything is opened. */
 import { type Duration, show, toMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
-import { type Own, ownOptions } from '../core/own-options.js';
+import { type Own, ownOptions, readFlag } from '../core/own-options.js';
 import { listOf, reading } from '../core/reading.js';
 import type { Alert, AlertSettings } from './alerts.js';
 import type { Webhook } from './notifiers.js';
@@ -64,9 +64,7 @@ export interface ObserveOptions {
 }
 
 export function readObserveOptions({ metrics, tracing, alerts }: ObserveOptions): ObserveSettings {
-  if (metrics !== undefined && typeof metrics !== 'boolean')
-    throw new LastoutError('UNKNOWN_OPTION', `metrics is ${show(metrics)}; give true, or leave it out.`);
-  return { metrics: metrics ?? false, tracing: readTracing(tracing), alerts: readAlerts(alerts) };
+  return { metrics: readFlag(metrics, 'metrics'), tracing: readTracing(tracing), alerts: readAlerts(alerts) };
 }
 
 function readTracing(tracing: ObserveOptions['tracing']): TracingOptions | null {

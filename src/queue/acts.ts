@@ -15,7 +15,7 @@ import type { CleanupPolicy } from '../core/policy.js';
 import { type JobFilter, type Move, type Moved, type MoveOutcome, noFilter, type Store } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { storable } from '../core/thrown.js';
-import { ownOptions } from '../core/own-options.js';
+import { ownOptions, readFlag } from '../core/own-options.js';
 import { timeOf } from '../core/reading.js';
 import { type Filter, isThing, mayBeThings, ownFilter, readFilter, readWhich, type Which } from './filter.js';
 import { type Removed, removeWithAllTheyOwn } from './remove.js';
@@ -199,6 +199,7 @@ async function all<O extends string>(
 
 function readAct(given: Act | undefined, verb: string, own: readonly (keyof Act)[] = []): Act {
   const options = ownOptions(given, ['reason', 'force', 'dryRun', 'cursor', ...own], `The options of ${verb}`);
+  for (const flag of ['force', 'dryRun', 'again'] as const) readFlag(options[flag], `${flag} of ${verb}`);
   const reason: unknown = options.reason;
   if (reason === undefined || typeof reason === 'string') return options;
   throw new LastoutError('INVALID_INPUT', `The reason of ${verb} is ${show(reason)}; give a text, or leave it out.`);

@@ -2,13 +2,14 @@
 import { bareType, detailsOf, type StandardSchema, type TypeDetails } from '../core/definition.js';
 import { show } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
+import { notLate } from '../core/harmless.js';
 import type { JobOptions, Logger } from '../core/job.js';
 import { toStoredText } from '../core/json.js';
 import { checkId, checkKey, checkSubject, checkType } from '../core/names.js';
 import { type OptionValues, policyText, readDeduplicationKey, readOptions } from '../core/options.js';
 import { defaults } from '../core/policy.js';
 import { printOf } from '../core/print.js';
-import { isOf } from '../core/reading.js';
+import { isOf, reading } from '../core/reading.js';
 import type { NewJob } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
@@ -62,44 +63,76 @@ function unknownType(book: TypeBook, name: string): LastoutError {
   );
 }
 
-interface StandardResult {
-  readonly value?: unknown;
-  readonly issues?: readonly {
-    readonly message: string;
-    readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[];
-  }[];
-}
-
 function validate(schema: StandardSchema<unknown, unknown>, input: unknown, name: string): unknown {
   const failed = (error: unknown): never => {
     const { message } = describeThrown(error);
     throw new LastoutError('INVALID_INPUT', `The schema of "${name}" threw: ${message}`, undefined, error);
   };
-  let result: StandardResult | Promise<StandardResult>;
+  let result: unknown;
   try {
-    result = schema['~standard'].validate(input) as StandardResult | Promise<StandardResult>;
+    result = schema['~standard'].validate(input);
   } catch (error) {
     return failed(error);
   }
-  return result instanceof Promise ? result.catch(failed).then((late) => valueOf(late, name)) : valueOf(result, name);
+  return isOf<Promise<unknown>>(result, Promise)
+    ? result.then((late) => valueOf(late, name), failed)
+    : valueOf(result, name);
 }
 
-function valueOf(result: StandardResult, name: string): unknown {
-  if (!result.issues) return result.value;
-  const issues = result.issues.slice(0, 10).map(({ message, path }) => {
-    // A path may be a subclass of Array, whose own map would build another such path.
-    const keys = Array.from(path ?? [], (part) => keyOf(typeof part === 'object' ? part.key : part));
-    return { path: keys, message };
+function valueOf(result: unknown, name: string): unknown {
+  const what = `What the schema of "${name}" answered`;
+  const { value, issues } = reading(what, 'INVALID_INPUT', () => {
+    if (result === null || typeof result !== 'object')
+      throw new LastoutError(
+        'INVALID_INPUT',
+        `${what} is ${show(result)}; a Standard Schema answers { value } or { issues }.`,
+      );
+    const answer = result as { readonly value?: unknown; readonly issues?: unknown };
+    return answer.issues
+      ? { value: null, issues: issuesIn(answer.issues, what) }
+      : { value: answer.value, issues: null };
   });
+  if (issues === null) return value;
   const text = issues
-    .map(({ path, message }) => (path.length === 0 ? message : `${path.join('.')}: ${message}`))
+    .map(({ path, message }) => (path.length === 0 ? message : `${clip(path.join('.'), pathMax)}: ${message}`))
     .join('; ');
   throw new LastoutError('INVALID_INPUT', `The input of "${name}" was refused: ${text}`, { issues });
 }
 
+const issuesMax = 10;
+const keysMax = 50;
+const keyMax = 100;
+const pathMax = 200;
+const messageMax = 500;
+
+type Issue = { readonly path: (string | number)[]; readonly message: string };
+
+/** The first of them; a list may say that it is endless. */
+function issuesIn(issues: unknown, what: string): Issue[] {
+  if (!Array.isArray(issues))
+    throw new LastoutError('INVALID_INPUT', `${what}: its issues are ${show(issues)}; give a list.`);
+  return firstOf(issues, issuesMax).map((issue) => {
+    const { message, path } = (issue ?? {}) as { readonly message?: unknown; readonly path?: unknown };
+    return {
+      // A path may be a subclass of Array, whose own map would build another such path.
+      path: Array.isArray(path) ? firstOf(path, keysMax).map(keyOf) : [],
+      message: typeof message === 'string' ? clip(message, messageMax) : 'no reason is given',
+    };
+  });
+}
+
+function firstOf(list: readonly unknown[], most: number): unknown[] {
+  return Array.from({ length: Math.min(list.length, most) }, (_, index) => list[index]);
+}
+
 /** As the schema gives it, except that details are JSON. */
-function keyOf(key: PropertyKey): string | number {
-  return Number.isFinite(key) ? (key as number) : String(key);
+function keyOf(part: unknown): string | number {
+  const key = typeof part === 'object' && part !== null ? (part as { readonly key?: unknown }).key : part;
+  return Number.isFinite(key) ? (key as number) : clip(String(key), keyMax);
+}
+
+function clip(text: string, most: number): string {
+  return text.length > most ? `${text.slice(0, most).toWellFormed()}…` : text;
 }
 
 function build(details: TypeDetails, input: unknown, given: OptionValues, system: System, logger: Logger): NewJob {
@@ -157,7 +190,7 @@ function perInput(details: TypeDetails, name: keyof typeof checks, input: unknow
 /** The caller's function meets inputs it was not written for: say whose it was. */
 function derived(type: string, name: string, derive: () => unknown): unknown {
   try {
-    return derive();
+    return notLate(derive());
   } catch (error) {
     const { message } = describeThrown(error);
     throw new LastoutError('INVALID_KEY', `${name} of job type "${type}" threw: ${message}`, undefined, error);

@@ -1,11 +1,11 @@
 /** Watching what happens: the event log as an async iterable, listeners by name, and waiting for one job. */
 import { readableMessage, whyUnreadable } from '../core/coded.js';
 import { refuseOther, typeBefore } from '../core/definition.js';
-import { type Duration, toMs } from '../core/duration.js';
+import { type Duration, show, toMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import { harmless } from '../core/harmless.js';
 import { type EventName, eventNames, type Job, type JobEvent, type Logger, type Progress } from '../core/job.js';
-import { checkId, checkSubject, systemQueue } from '../core/names.js';
+import { checkId, checkName, checkSubject, systemQueue } from '../core/names.js';
 import type { EventRecord, Store } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { describeThrown } from '../core/thrown.js';
@@ -216,7 +216,8 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
       const options = ownOptions(given, ['after', 'subject', 'type', 'signal'], 'The options of events');
       checkSignal(options.signal, 'The options of events');
       if (options.subject !== undefined) checkSubject(options.subject, 'The subject of events');
-      const from = start(options.after);
+      if (options.type !== undefined) checkName(options.type, 'The type of events');
+      const from = start(checkAfter(options.after));
       from.catch(() => undefined); // reported by the first read
       return {
         [Symbol.asyncIterator]() {
@@ -226,6 +227,8 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
       };
     },
     on(name, listener) {
+      if (typeof name !== 'string')
+        throw new LastoutError('UNKNOWN_OPTION', `The name of an event is ${show(name)}; give a text.`);
       ownOptions({ [name]: true }, eventNames, 'The names of events');
       if (typeof listener !== 'function') throw new LastoutError('UNKNOWN_OPTION', `on('${name}') got no listener.`);
       const set = listeners.get(name) ?? new Set();
@@ -259,6 +262,12 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
       await Promise.all(waits);
     },
   };
+}
+
+/** What it stands for, the store knows. */
+function checkAfter(after: unknown): string | undefined {
+  if (after === undefined || after === null || typeof after === 'string') return after ?? undefined;
+  throw new LastoutError('INVALID_CURSOR', `after of events is ${show(after)}; give the cursor of an event.`);
 }
 
 function closedWhileWaiting(cause?: unknown): LastoutError {

@@ -3,7 +3,7 @@ import { type Duration, show, toMs } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import { checkName, checkQueue } from '../core/names.js';
 import { defaults } from '../core/policy.js';
-import { ownOptions } from '../core/own-options.js';
+import { ownOptions, readFlag } from '../core/own-options.js';
 import { listOf } from '../core/reading.js';
 
 export interface WorkOptions {
@@ -68,13 +68,8 @@ export function readWorkOptions(given: WorkOptions = {}): WorkerSettings {
         : Math.max(pollMinMs, toMs(options.poll, 'poll', 'INVALID_DURATION', { min: 1 })),
     maxStalls: whole(options.maxStalls ?? defaults.maxStalls, 'maxStalls', 1, 1_000),
     name: options.name === undefined ? null : checkName(options.name, 'name'),
-    unref: readUnref(options.unref),
+    unref: readFlag(options.unref, 'unref'),
   };
-}
-
-function readUnref(unref: unknown = false): boolean {
-  if (typeof unref === 'boolean') return unref;
-  throw new LastoutError('UNKNOWN_OPTION', `unref is ${show(unref)}; give true, or leave it out.`);
 }
 
 function readQueues(queues: unknown): readonly string[] | null {

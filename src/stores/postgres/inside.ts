@@ -41,7 +41,7 @@ export function createInside({ schema, where, identity, system }: InsideParts): 
   }
 
   return (tx, fn, args) => {
-    if (typeof tx?.query !== 'function') return Promise.reject(noClient());
+    if (!isClient(tx)) return Promise.reject(noClient());
     const send: Send = async (text, values) => (await system.awaiting(tx.query!(text, values))).rows;
     const turn = turns.get(tx);
     // Nobody else is at it: the first statement goes out before the call yields.
@@ -54,6 +54,15 @@ export function createInside({ schema, where, identity, system }: InsideParts): 
     turns.set(tx, over);
     return answer;
   };
+}
+
+/** What cannot be read was sent nothing. */
+function isClient(tx: SqlClient): boolean {
+  try {
+    return typeof tx?.query === 'function';
+  } catch {
+    return false;
+  }
 }
 
 /** Only in a transaction can there be a savepoint. With it, whatever fails can be undone without ending the transaction. */

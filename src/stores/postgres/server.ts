@@ -3,7 +3,7 @@ import { show } from '../../core/duration.js';
 import { LastoutError } from '../../core/errors.js';
 import type { StoreWarning } from '../../core/store.js';
 import type { System } from '../../core/system.js';
-import { ownOptions } from '../../core/own-options.js';
+import { ownOptions, readFlag } from '../../core/own-options.js';
 import { reading } from '../../core/reading.js';
 import { connect } from './connection.js';
 import { loadDriver, type OwnClient, type PgPool } from './driver.js';
@@ -47,8 +47,7 @@ export function serverOf(source: PostgresSource, options: PostgresOptions): (sys
   const { max = defaultMax, listen = true } = ownOptions(options, ['max', 'listen'], 'The options of postgresStore');
   if (!Number.isInteger(max) || max < 1 || max > maxMax)
     throw new LastoutError('INVALID_LIMIT', `max is ${show(max)}; give a whole number from 1 to ${maxMax}.`);
-  if (typeof listen !== 'boolean')
-    throw new LastoutError('UNKNOWN_OPTION', `listen is ${show(listen)}; it is true or false.`);
+  readFlag(listen, 'listen');
   if (given !== undefined && url === undefined) {
     const pool = reading('The pool of postgresStore', 'INVALID_URL', () => checkGiven(given));
     return (system) => fromPool(pool, listen, system);

@@ -2,7 +2,7 @@
 import { userInfo } from 'node:os';
 import { LastoutError } from '../../core/errors.js';
 import type { StoreWarning } from '../../core/store.js';
-import { noTlsWarnings } from '../../core/wire.js';
+import { fullyDecoded, isHost, noTlsWarnings } from '../../core/wire.js';
 import type { OwnClient, PgDriver } from './driver.js';
 
 export interface Address {
@@ -80,12 +80,15 @@ function parse(url: string): URL {
 }
 
 /** A password with one of these letters in it ends up in another part, and must not be shown with it. */
-function checkParts({ pathname, hash, searchParams: query }: URL): void {
+function checkParts({ hostname, pathname, hash, searchParams: query }: URL): void {
   const isStrange = [...query.keys()].some((name) => !known.has(name));
   if (isStrange) throw invalid(`a parameter after "?" is not known; known are ${[...known].join(', ')}. ${writeSo}`);
   if (pathname.includes('@') || pathname.indexOf('/', 1) > 0 || hash !== '')
     throw invalid(`the part after the host is not the name of a database. ${writeSo}`);
-  if (/[@\s]/.test(query.get('host') ?? '')) throw invalid('the parameter host is not the name of a host');
+  if (/[@?=:]|%(40|3f|3d|3a)/i.test(fullyDecoded(pathname)))
+    throw invalid('the name of a database with one of @ ? = : in it is not taken: it may be a password');
+  if (!isHost(hostname)) throw invalid(`the part before the database is not the name of a host. ${writeSo}`);
+  if (!isHost(query.get('host') ?? '')) throw invalid('the parameter host is not the name of a host');
   if (!/^\d{0,5}$/.test(query.get('port') ?? '')) throw invalid('the parameter port is not a number');
 }
 

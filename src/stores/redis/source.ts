@@ -6,6 +6,7 @@ import { LastoutError } from '../../core/errors.js';
 import { ownOptions } from '../../core/own-options.js';
 import { reading } from '../../core/reading.js';
 import type { StoreWarning } from '../../core/store.js';
+import { fullyDecoded, isHost } from '../../core/wire.js';
 import { type Client, loadDriver } from './driver.js';
 
 /** A `Redis` or `Cluster` of ioredis 5 or 6. */
@@ -121,9 +122,13 @@ function byOptions(options: RedisOptions, name: string, more?: () => Promise<Red
     throw invalid(`{ ${name} } of redisStore is no object; give options of ioredis.`);
   const { host = 'localhost', port = 6379, path, sentinels, db = 0 } = options;
   // Messages name the host, and a URL in its place would show a password.
-  const hosts = [host, path, ...(sentinels ?? []).map((sentinel) => sentinel?.host)];
-  if (hosts.some((one) => one !== undefined && (typeof one !== 'string' || /@|:\/\//.test(one))))
+  const hosts: readonly unknown[] = [host, ...(sentinels ?? []).map((sentinel) => sentinel?.host)];
+  if (sentinels?.length === 0) throw invalid(`{ ${name} } of redisStore has an empty list of sentinels.`);
+  const isPath = path === undefined || (typeof path === 'string' && !/@|:\/\//.test(fullyDecoded(path)));
+  if (!isPath || hosts.some((one) => one !== undefined && (typeof one !== 'string' || !isHost(one))))
     throw invalid(`{ ${name} } of redisStore has a host or a path that is none; a URL goes into { url }.`);
+  if (![port, db].every((number: unknown) => /^\d{1,5}$/.test(typeof number === 'symbol' ? '' : String(number))))
+    throw invalid(`{ ${name} } of redisStore has a port or a db that is no number.`);
   const address = path ?? (sentinels ? `the Sentinels of ${show(options.name ?? '')}` : `${host}:${port}`);
   return {
     where: `Redis at ${address}`,

@@ -1,6 +1,7 @@
 /** Steps inside a transaction of the caller: on the connection that was given to us, or on another one to the same file. */
 import { realpathSync } from 'node:fs';
 import { LastoutError } from '../../core/errors.js';
+import { reading } from '../../core/reading.js';
 import type { SqlClient } from '../../core/job.js';
 import type { Tables } from '../local/tables.js';
 import { prepare, single, type SqliteDatabase, type Statement } from './driver.js';
@@ -97,8 +98,11 @@ function isOf({ release }: Guest, db: SqliteDatabase): boolean {
 }
 
 function handleIn(tx: SqlClient): SqliteDatabase {
-  const { prepare, exec } = tx as Partial<SqliteDatabase>;
-  if (typeof prepare === 'function' && typeof exec === 'function') return tx as unknown as SqliteDatabase;
+  const isHandle = reading('tx', 'INVALID_TRANSACTION', () => {
+    const { prepare, exec } = tx as Partial<SqliteDatabase>;
+    return typeof prepare === 'function' && typeof exec === 'function';
+  });
+  if (isHandle) return tx as unknown as SqliteDatabase;
   const message = 'tx is no SQLite handle: give the DatabaseSync that has the transaction, with prepare and exec.';
   throw new LastoutError('INVALID_TRANSACTION', message);
 }
