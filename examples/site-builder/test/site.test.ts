@@ -114,6 +114,34 @@ test('old revisions are removed, the last two stay', async () => {
   expect((await readdir(outputDir)).sort()).toEqual(['revisions', 'site.json']);
 });
 
+test('whatever an entity is called and says, the site is built with it or the entity is refused', async () => {
+  const names = [
+    'a'.repeat(100),
+    'a'.repeat(101),
+    'a'.repeat(300),
+    'index',
+    'constructor',
+    'con',
+    'nul',
+    '0',
+    'site-json',
+  ];
+  const bodies = ['>'.repeat(20_000), '['.repeat(20_000), '- '.repeat(5_000), '*'.repeat(20_000), '\0', '\ud800'];
+  let pages = 2; // the home page and the collection
+  const create = async (body: string, id: string): Promise<void> => {
+    const created = await entityService.createEntity('blog', { title: id, body }, id).catch((error: unknown) => error);
+    if (!(created instanceof TypeError)) pages++;
+  };
+  for (const name of names) await create('', name);
+  for (const [n, body] of bodies.entries()) await create(body, `body-${n}`);
+  expect(pages).toBe(2 + names.length - 2 + bodies.length);
+  await entityService.updateEntity('blog', { title: 'x', id: '../b' } as { title: string }, '0');
+
+  expect(await builder().build()).toEqual({ pages, revision: 1 });
+  // What cannot be read as Markdown is shown as it is.
+  expect(await page('/blogs/body-0')).toContain('&#62;'.repeat(20_000));
+});
+
 test('a static route that is no address is refused', async () => {
   routeRegistry.register({ path: '/../outside', title: 'x', body: '' });
   await expect(builder().build()).rejects.toThrow('cannot be a file name');
