@@ -50,7 +50,9 @@ export async function runTour(main: URL, { args = [], env = {}, kill, deaf }: To
     if (deaf !== undefined && stdout.includes(deaf)) tour.stdout.destroy();
     if (killed || !kill || !stdout.includes(kill.on)) return;
     killed = true;
-    process.kill(kill.group ? -tour.pid! : tour.pid!, kill.signal);
+    try {
+      process.kill(kill.group ? -tour.pid! : tour.pid!, kill.signal);
+    } catch {} // it has ended
   });
   const [code] = (await once(tour, 'close')) as [number | null];
   return { code, stdout, stderr, files: readdirSync(folder), processes: processesWith(marker) };
@@ -61,15 +63,13 @@ export async function expectCleanEnd(
   main: URL,
   options: TourOptions & Required<Pick<TourOptions, 'kill'>>,
 ): Promise<void> {
-  const { code, stderr, files, processes } = await runTour(main, options);
   const { signal, on } = options.kill;
-  expect({ on, code, stderr, files, processes }).toEqual({
-    on,
-    code: 128 + constants.signals[signal],
-    stderr: '',
-    files: [],
-    processes: [],
-  });
+  let ended = await runTour(main, options);
+  // A busy machine may send the signal when the tour has come to its own end, which shows nothing.
+  for (let again = 0; again < 2 && ended.code === 0; again++) ended = await runTour(main, options);
+  const { code, stderr, files, processes } = ended;
+  const expected = { on, code: 128 + constants.signals[signal], stderr: '', files: [], processes: [] };
+  expect({ on, code, stderr, files, processes }).toEqual(expected);
 }
 
 function processesWith(marker: string): string[] {
