@@ -17,8 +17,10 @@ export interface Ended {
   readonly stderr: string;
   /** What stands in the temporary folder, which was its alone. */
   readonly files: readonly string[];
-  /** The command lines of the processes that it started and that still run. */
+  /** The command lines of the processes that it started and that ran when it had ended. */
   readonly processes: readonly string[];
+  /** Those that run now. */
+  stillRunning(): readonly string[];
 }
 
 export interface TourOptions {
@@ -41,7 +43,7 @@ export async function runTour(main: URL, { args = [], env = {}, kill, deaf }: To
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
   });
-  onTestFinished(() => void tour.kill('SIGKILL'));
+  onTestFinished(() => signalGroup(tour.pid!, 'SIGKILL'));
   let [stdout, stderr] = ['', ''];
   let killed = false;
   tour.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
@@ -50,12 +52,22 @@ export async function runTour(main: URL, { args = [], env = {}, kill, deaf }: To
     if (deaf !== undefined && stdout.includes(deaf)) tour.stdout.destroy();
     if (killed || !kill || !stdout.includes(kill.on)) return;
     killed = true;
-    try {
-      process.kill(kill.group ? -tour.pid! : tour.pid!, kill.signal);
-    } catch {} // it has ended
+    if (kill.group) signalGroup(tour.pid!, kill.signal);
+    else tour.kill(kill.signal);
   });
-  const [code] = (await once(tour, 'close')) as [number | null];
-  return { code, stdout, stderr, files: readdirSync(folder), processes: processesWith(marker) };
+  const closed = once(tour, 'close');
+  const [code] = (await once(tour, 'exit')) as [number | null];
+  const stillRunning = (): readonly string[] => processesWith(marker);
+  const processes = stillRunning();
+  // Who runs still may hold the output open.
+  if (processes.length === 0) await closed;
+  return { code, stdout, stderr, files: readdirSync(folder), processes, stillRunning };
+}
+
+function signalGroup(leader: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(-leader, signal);
+  } catch {} // all of them have ended
 }
 
 /** The tour has heard the signal, cleared up, and ended as if the signal had ended it. */
