@@ -7,7 +7,7 @@ import type { Expected } from './verify.js';
 
 const site = { site: 'docs' };
 
-export async function bulkImport(queue: Queue, stage: Stage): Promise<readonly Expected[]> {
+export async function bulkImport(queue: Queue, stage: Stage, ending: AbortSignal): Promise<readonly Expected[]> {
   stage.act(1, 'Bulk import: each change asks for a build, a build that already waits is enough');
   let changes = 0;
   let built = 0;
@@ -24,7 +24,7 @@ export async function bulkImport(queue: Queue, stage: Stage): Promise<readonly E
   for (let n = 2; n <= 49; n++) if ((await change()) === 'skipped') skipped += 1;
   stage.tell('·', `changes 2–49: skipped ${skipped} times`, 'build 1 still waits and will have read them all');
 
-  const door = createDoor();
+  const door = createDoor(ending);
   const worker = await queue.work(
     [
       handle(siteBuild, async ({ job }) => {

@@ -7,9 +7,9 @@ import type { Expected } from './verify.js';
 
 const steps = ['driver', 'vehicle', 'passenger', 'invoice', 'survey'];
 
-export async function cancelledSubject(queue: Queue, stage: Stage): Promise<readonly Expected[]> {
+export async function cancelledSubject(queue: Queue, stage: Stage, ending: AbortSignal): Promise<readonly Expected[]> {
   stage.act(3, 'A subject is cancelled: trip:42 is called off, trip:7 is not');
-  const door = createDoor();
+  const door = createDoor(ending);
   const worker = await queue.work(
     [
       handle(dispatch, async ({ input, signal }) => {

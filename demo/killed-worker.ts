@@ -12,14 +12,20 @@ export type Word = 'ready' | { readonly halfway: string; readonly stalls: number
 
 const names = ['A', 'B'];
 
-export async function killedWorker(queue: Queue, stage: Stage, file: string): Promise<readonly Expected[]> {
+export async function killedWorker(
+  queue: Queue,
+  stage: Stage,
+  file: string,
+  ending: AbortSignal,
+): Promise<readonly Expected[]> {
   stage.act(2, 'kill -9: a worker dies in the middle of its job, and the job does not');
-  const workers = names.map(() => fork(fileURLToPath(new URL('./worker.ts', import.meta.url)), [file]));
+  const workers = names.map(() => startWorker(file, ending));
   try {
     await Promise.all(workers.map((worker) => hear(worker, (word) => word === 'ready')));
     names.forEach((name, index) => stage.tell('+', `worker ${name} is ready`, `process ${workers[index]!.pid}`));
 
     const halfway = workers.map((worker) => hear(worker, (word) => word !== 'ready').then(() => worker));
+    for (const each of halfway) each.catch(() => {}); // heard by the race below, if it comes to that
     const { id } = await queue.enqueue(report, { pages: 10 });
     const victim = await Promise.race(halfway);
     const heir = workers.find((worker) => worker !== victim)!;
@@ -39,8 +45,24 @@ export async function killedWorker(queue: Queue, stage: Stage, file: string): Pr
     await leave(heir);
     return [{ id, type: 'report', state: 'completed', attempts: 1, stalls: 1, result: { pages: 10, pid: heir.pid! } }];
   } finally {
-    for (const worker of workers) worker.kill('SIGKILL');
+    await Promise.all(workers.map(end));
   }
+}
+
+function startWorker(file: string, ending: AbortSignal): ChildProcess {
+  const worker = fork(fileURLToPath(new URL('./worker.ts', import.meta.url)), [file], {
+    signal: ending,
+    killSignal: 'SIGKILL',
+  });
+  return worker.on('error', () => {}); // its end is heard by those who wait for it
+}
+
+/** Whatever became of the act, no process of it is left. */
+async function end(worker: ChildProcess): Promise<void> {
+  if (worker.exitCode !== null || worker.signalCode !== null) return;
+  const ended = once(worker, 'exit');
+  worker.kill('SIGKILL');
+  await ended;
 }
 
 async function hear(worker: ChildProcess, isIt: (word: Word) => boolean): Promise<void> {

@@ -24,5 +24,7 @@ await queue.work(
   // A service would keep the default of 30 s.
   { lease: '1s' },
 );
-process.once('disconnect', () => void queue.close());
-say('ready');
+// The one that started it may have gone before there was anybody to hear of it.
+process.once('disconnect', () => void queue.close({ grace: 0 }));
+if (process.connected) say('ready');
+else await queue.close({ grace: 0 });

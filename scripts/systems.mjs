@@ -39,6 +39,20 @@ export function judge(tests = []) {
   return tests.some(({ status }) => status === 'passed') ? 'shown' : 'missing';
 }
 
+const parts = ['point', 'instead', 'why'];
+
+/**
+ * What is wrong with the list of the points in which a system differs from its document on purpose.
+ * @param {{ id: string, departures?: any }} system
+ */
+export function faultsOf({ id, departures }) {
+  if (!Array.isArray(departures)) return [`${id} has no list of departures`];
+  const isText = (value) => typeof value === 'string' && value.trim() !== '';
+  return departures.flatMap((departure, n) =>
+    parts.filter((part) => !isText(departure[part])).map((part) => `departure ${n + 1} of ${id} has no ${part}`),
+  );
+}
+
 export function render(systems, shown) {
   const all = systems.flatMap(({ items }) => items);
   const done = all.filter(({ id }) => judge(shown.get(id)) === 'shown').length;
@@ -46,7 +60,7 @@ export function render(systems, shown) {
     '# The systems lastout carries',
     '',
     'Five systems, each with its own checklist, must all work on lastout. This page is written by `npm test` from its own report:',
-    'an item counts only if a test that names it passed in that run.',
+    'an item counts only if a test that names it passed in that run. Below the items of a system stands what differs from its document on purpose.',
     '',
     '| system | | items shown |',
     '|---|---|---|',
@@ -67,6 +81,20 @@ function section(system, shown) {
     '| item | text | shown by |',
     '|---|---|---|',
     ...system.items.map(({ id, text }) => `| ${id} | ${cell(text)} | ${proof(shown.get(id))} |`),
+    '',
+    ...differences(system.departures),
+  ];
+}
+
+function differences(departures) {
+  if (!departures) return ['**What differs on purpose is not written down.**'];
+  if (departures.length === 0) return ['Nothing differs on purpose.'];
+  return [
+    'What differs on purpose:',
+    '',
+    '| the document | instead | why |',
+    '|---|---|---|',
+    ...departures.map((departure) => `| ${parts.map((part) => cell(departure[part])).join(' | ')} |`),
   ];
 }
 
@@ -95,6 +123,7 @@ function main([reportPath, mode]) {
     .map(read);
   const known = new Set(systems.flatMap(({ items }) => items.map(({ id }) => id)));
   const { shown, errors } = collect(report, known);
+  errors.push(...systems.flatMap(faultsOf));
   const by = (verdict) => [...known].filter((id) => judge(shown.get(id)) === verdict);
   const [failing, missing] = [by('failing'), by('missing')];
   writeFileSync(page, render(systems, shown));

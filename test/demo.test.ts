@@ -1,14 +1,11 @@
 // `npm start` as a child process, and the look into the file that its last line rests on.
-import { execFile } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
 import { type Expected, readBack, verdict } from '../demo/verify.js';
 import { defineJob, open, type Queue } from '../src/index.js';
-
-const root = fileURLToPath(new URL('..', import.meta.url));
+import { expectCleanEnd, runTour } from './tours.js';
 
 function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'lastout-demo-test-'));
@@ -16,9 +13,10 @@ function temporaryFolder(): string {
   return folder;
 }
 
+const main = new URL('../demo/main.ts', import.meta.url);
+
 test('the demo ends well, says so in its last line and leaves no file', async () => {
-  const folder = temporaryFolder();
-  const { code, stdout, stderr } = await runDemo(folder);
+  const { code, stdout, stderr, files, processes } = await runTour(main);
   expect(stderr).toBe('');
   expect(code).toBe(0);
   const lines = stdout.trimEnd().split('\n');
@@ -30,17 +28,32 @@ test('the demo ends well, says so in its last line and leaves no file', async ()
   // No colours, since nobody looks; and lines that fit.
   expect(stdout).not.toContain('\u001b');
   for (const line of lines) expect(line.length).toBeLessThanOrEqual(100);
-  expect(readdirSync(folder).filter((name) => name.startsWith('lastout'))).toEqual([]);
-}, 60_000);
+  expect({ files, processes }).toEqual({ files: [], processes: [] });
+});
 
-function runDemo(tmp: string): Promise<{ code: number; stdout: string; stderr: string }> {
-  return new Promise((resolve) => {
-    const env = { ...process.env, TMPDIR: tmp, NODE_OPTIONS: '' };
-    execFile(process.execPath, ['--import', 'tsx', 'demo/main.ts'], { cwd: root, env }, (error, stdout, stderr) => {
-      resolve({ code: error ? Number(error.code ?? 1) : 0, stdout, stderr });
-    });
+for (const [signal, group, moments] of [
+  ['SIGTERM', false, ['lastout, the job queue', 'build 1 starts', 'kill -9:', 'is half through', 'has taken over']],
+  ['SIGINT', true, ['change 1:', 'build 2 starts', 'worker B is ready', 'is killed', 'more wait for trip:42']],
+] as const) {
+  test(`${signal} ends the demo at any moment: no file and no process is left`, async () => {
+    await Promise.all(moments.map((on) => expectCleanEnd(main, { kill: { signal, on, group } })));
   });
 }
+
+test('the workers of a demo that was killed end by themselves', async () => {
+  for (const on of ['kill -9:', 'is half through']) {
+    const { code, stderr, stillRunning } = await runTour(main, { kill: { signal: 'SIGKILL', on } });
+    expect({ code, stderr }).toEqual({ code: null, stderr: '' });
+    await expect.poll(stillRunning, { timeout: 10_000 }).toEqual([]);
+  }
+});
+
+test('the demo ends when nobody reads what it says, or when there is no temporary folder', async () => {
+  const deaf = await runTour(main, { deaf: 'half through' });
+  expect(deaf).toMatchObject({ code: 141, stderr: '', files: [], processes: [] });
+  const homeless = await runTour(main, { env: { TMPDIR: '/proc/none' } });
+  expect(homeless).toMatchObject({ code: 1, stderr: expect.stringMatching(/^TMPDIR: ENOENT.*\n$/), files: [] });
+});
 
 const note = defineJob<{ n: number }, { n: number }>('note', { run: ({ input }) => input });
 

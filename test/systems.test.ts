@@ -1,7 +1,7 @@
 // The page of systems says only what a test run has shown.
 import { readdir, readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
-import { collect, judge, readTitle, render } from '../scripts/systems.mjs';
+import { collect, faultsOf, judge, readTitle, render } from '../scripts/systems.mjs';
 
 const report = (...tests: [title: string, status: string][]) => ({
   testResults: [{ assertionResults: tests.map(([title, status]) => ({ title, status })) }],
@@ -40,12 +40,41 @@ describe('systems', () => {
       { id: '001-03', text: 'three' },
     ];
     const { shown } = collect(report(['001-01 first', 'passed'], ['001-03 third', 'failed']), known);
-    const page = render([{ id: '001', name: 'Builder', items }], shown);
+    const page = render([{ id: '001', name: 'Builder', items, departures: [] }], shown);
     expect(page).toContain('| 001 | Builder | 1 of 3 |\n| all | | 1 of 3 |');
     expect(page).toContain('## 001 Builder: 1 of 3');
     expect(page).toContain(
       '| 001-01 | one \\| pipe | first |\n| 001-02 | two | **not shown** |\n| 001-03 | three | **failing:** third |',
     );
+  });
+
+  it('says on the page what differs on purpose and why, or that nothing does', () => {
+    const departures = [{ point: 'a | b', instead: 'c', why: 'd' }];
+    const page = render(
+      [
+        { id: '001', name: 'Builder', items: [{ id: '001-01', text: 'one' }], departures },
+        { id: '002', name: 'Leases', items: [], departures: [] },
+      ],
+      new Map(),
+    );
+    expect(page).toContain(
+      '| 001-01 | one | **not shown** |\n\nWhat differs on purpose:\n\n| the document | instead | why |\n|---|---|---|\n| a \\| b | c | d |\n\n## 002',
+    );
+    expect(page.split('## 002')[1]).toContain('\n\nNothing differs on purpose.\n');
+    expect(render([{ id: '003', name: 'Diagrams', items: [] }], new Map())).toContain('is not written down');
+  });
+
+  it('refuses a system without a list of departures, and a departure that does not say what, what instead and why', () => {
+    const whole = { point: 'a', instead: 'b', why: 'c' };
+    expect(faultsOf({ id: '001', departures: [] })).toEqual([]);
+    expect(faultsOf({ id: '001', departures: [whole] })).toEqual([]);
+    expect(faultsOf({ id: '001' })).toEqual(['001 has no list of departures']);
+    const broken = [{ ...whole, why: ' ' }, { point: 'a', why: 'c' }, whole, { ...whole, instead: 7 }];
+    expect(faultsOf({ id: '001', departures: broken })).toEqual([
+      'departure 1 of 001 has no why',
+      'departure 2 of 001 has no instead',
+      'departure 4 of 001 has no instead',
+    ]);
   });
 
   it('knows all items of all five systems', async () => {
@@ -59,6 +88,11 @@ describe('systems', () => {
       expect(items.filter(({ text }) => text.trim() === '')).toEqual([]);
       sizes[id] = items.length;
     }
+    // Those that have a list of departures have it whole; a whole run refuses a system without one.
+    const lists = (await Promise.all((await readdir(folder)).map(read))) as { id: string; departures?: unknown }[];
+    const written = lists.filter(({ departures }) => departures !== undefined);
+    expect(written.map(({ id }) => id)).toEqual(expect.arrayContaining(['000', '001']));
+    expect(written.flatMap((system) => faultsOf(system))).toEqual([]);
     expect(sizes).toEqual({ '000': 35, '001': 48, '002': 39, '003': 36, '004': 43 });
   });
 });

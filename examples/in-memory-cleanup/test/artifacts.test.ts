@@ -3,9 +3,18 @@ import { mkdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { type Artifact, defineJob } from 'lastout';
 import { expect, test } from 'vitest';
-import { dossier, type Pitch } from '../src/dossier.js';
-import type { InMemoryJobQueue } from '../src/in-memory-job-queue.js';
-import { fileBlobs, filesIn, hour, type Stage, stage, stored, temporaryFolder } from './support.js';
+import {
+  fileBlobs,
+  filesIn,
+  hour,
+  kindsOf,
+  type Stage,
+  stage,
+  stored,
+  temporaryFolder,
+  textOf,
+  write,
+} from './support.js';
 
 interface FileStage extends Stage {
   readonly dir: string;
@@ -21,28 +30,10 @@ async function fileStage(config: Parameters<typeof stage>[0] = {}): Promise<File
   return { ...at, dir };
 }
 
-/** Writes dossiers one after the other, a second apart, and answers their ids. */
-async function write({ jobs, clock }: Stage, ...pitches: readonly Partial<Pitch>[]): Promise<readonly string[]> {
-  const worker = await jobs.work([dossier], 1);
-  const ids: string[] = [];
-  for (const pitch of pitches) {
-    const { id } = await jobs.add(dossier, { title: 'A bakery', pitch: 'Bread.', ...pitch });
-    while ((await jobs.get(id))?.completedAt == null) await clock.advance(1);
-    await clock.advance(1_000);
-    ids.push(id);
-  }
-  await worker.stop();
-  return ids;
-}
-
 async function fileOf(dir: string, artifact: Artifact): Promise<string> {
   const paths = [...(await filesIn(dir)).keys()].filter((path) => basename(path) === artifact.id);
   expect(paths).toHaveLength(1);
   return paths[0]!;
-}
-
-async function kindsOf(jobs: InMemoryJobQueue, id: string): Promise<readonly string[]> {
-  return (await jobs.queue.artifacts.list(id)).map(({ kind, name }) => `${kind} ${name}`);
 }
 
 test('000-16 000-17 section artifacts and cached results are files, and go with their job', async () => {
@@ -195,10 +186,7 @@ test('000-20 artifacts of jobs that stay are untouched', async () => {
   await at.clock.advance(hour / 2);
 
   expect(await at.jobs.cleanup()).toEqual({ removed: 1 });
-  const kept = await at.jobs.queue.artifacts.get(young, 'dossier.md');
-  let text = '';
-  for await (const chunk of await at.jobs.queue.artifacts.read(kept!.id)) text += Buffer.from(chunk).toString();
-  expect(text).toMatch(/^# Young\n/);
+  expect(await textOf(at.jobs, young, 'dossier.md')).toMatch(/^# Young\n/);
   expect((await filesIn(at.dir)).size).toBe(4);
 });
 

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { type BlobStore, defineJob, type Logger, type OpenOptions } from 'lastout';
 import { type FakeClock, fakeClock } from 'lastout/testing';
 import { onTestFinished } from 'vitest';
+import { dossier, type Pitch } from '../src/dossier.js';
 import { type CleanupConfig, InMemoryJobQueue } from '../src/in-memory-job-queue.js';
 
 export const hour = 60 * 60 * 1000;
@@ -97,6 +98,31 @@ export async function runAll({ jobs, clock }: Pick<Stage, 'jobs' | 'clock'>): Pr
 
 export async function stored(jobs: InMemoryJobQueue, ids: readonly string[]): Promise<readonly boolean[]> {
   return Promise.all(ids.map(async (id) => (await jobs.get(id)) !== undefined));
+}
+
+/** Writes dossiers one after the other, a second apart, and answers their ids. */
+export async function write({ jobs, clock }: Stage, ...pitches: readonly Partial<Pitch>[]): Promise<readonly string[]> {
+  const worker = await jobs.work([dossier], 1);
+  const ids: string[] = [];
+  for (const pitch of pitches) {
+    const { id } = await jobs.add(dossier, { title: 'A bakery', pitch: 'Bread.', ...pitch });
+    while ((await jobs.get(id))?.completedAt == null) await clock.advance(1);
+    await clock.advance(1_000);
+    ids.push(id);
+  }
+  await worker.stop();
+  return ids;
+}
+
+export async function kindsOf(jobs: InMemoryJobQueue, id: string): Promise<readonly string[]> {
+  return (await jobs.queue.artifacts.list(id)).map(({ kind, name }) => `${kind} ${name}`);
+}
+
+export async function textOf(jobs: InMemoryJobQueue, id: string, name: string): Promise<string> {
+  const artifact = await jobs.queue.artifacts.get(id, name);
+  let text = '';
+  for await (const chunk of await jobs.queue.artifacts.read(artifact!.id)) text += Buffer.from(chunk).toString();
+  return text;
 }
 
 /** A folder that is gone when the test ends. */

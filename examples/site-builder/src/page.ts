@@ -39,12 +39,21 @@ export function renderPage({ route, navigation, revision }: PageView): string {
 <nav>${navigation.map(link).join('')}</nav>
 <main>
 <h1>${escapeHtml(route.title)}</h1>
-${markdown.parse(route.body, { async: false })}${list}
+${toHtml(route.body)}${list}
 </main>
 <footer>Build ${revision}</footer>
 </body>
 </html>
 `;
+}
+
+/** Markdown nested too deep for its parser is shown as it is: one entity must not fail the build of all others. */
+function toHtml(body: string): string {
+  try {
+    return markdown.parse(body, { async: false });
+  } catch {
+    return `<pre>${escapeHtml(body)}</pre>`;
+  }
 }
 
 export function escapeHtml(text: string): string {

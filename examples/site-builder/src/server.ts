@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
@@ -25,7 +26,7 @@ export function createSiteServer(outputDir: string): Server {
   async function answer(url: string): Promise<{ status: number; html: string }> {
     const site = await readSite(outputDir);
     if (!site) return { status: 503, html: notice('Soon', 'The first build is on its way.') };
-    const path = url.replace(/[?#].*$/s, '').replace(/(?<=.)\/$/, '');
+    const path = url.replace(/[?#].*$/s, '').replace(/(?<=[^/])\/$/, '');
     // Own keys only: `/constructor` is no page.
     const file = Object.hasOwn(site.files, path) ? site.files[path] : undefined;
     if (file === undefined) return { status: 404, html: notice('Not found', 'There is no such page.', site) };
@@ -47,4 +48,9 @@ function send(response: ServerResponse, method: string, status: number, html: st
 function notice(title: string, body: string, site?: Site): string {
   const navigation = site ? [{ path: '/', title: 'Home' }] : [];
   return renderPage({ route: { path: '', title, body }, navigation, revision: site?.revision ?? 0 });
+}
+
+/** Of this machine alone: nothing here asks who is there. */
+export async function listen(server: Server, port: number): Promise<void> {
+  await once(server.listen(port, '127.0.0.1'), 'listening');
 }

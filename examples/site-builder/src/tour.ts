@@ -3,15 +3,19 @@ import { join } from 'node:path';
 import type { Job } from 'lastout';
 import { readContent } from './content.js';
 import { Handshake } from './handshake.js';
+import type { EntityFields } from './entity-service.js';
 import type { Host } from './host.js';
 import type { Narrator } from './narrator.js';
 import { renderPage } from './page.js';
 import { SiteBuilderPlugin } from './plugin.js';
 import type { BuildResult } from './site-builder.js';
 
-/** Shows the plugin at work: an import, the bulk import of 51 changes, a deletion, a change that builds nothing. */
-export async function tour(host: Host, outputDir: string, narrator: Narrator): Promise<void> {
-  const stage = new Stage(host, outputDir, narrator);
+/**
+ * Shows the plugin at work: an import, the bulk import of 51 changes, a deletion, a change that builds nothing. Told to end, it
+ * throws the reason at its next step, and holds no build.
+ */
+export async function tour(host: Host, outputDir: string, narrator: Narrator, ending: AbortSignal): Promise<void> {
+  const stage = new Stage(host, outputDir, narrator, ending);
   await host.register(stage.plugin);
   await importContent(stage);
   await bulkImport(stage);
@@ -27,6 +31,7 @@ class Stage {
     readonly host: Host,
     readonly outputDir: string,
     readonly narrator: Narrator,
+    private readonly ending: AbortSignal,
   ) {
     this.plugin = new SiteBuilderPlugin({
       outputDir,
@@ -38,7 +43,22 @@ class Stage {
     });
   }
 
+  async create(entityType: string, fields: EntityFields, id: string): Promise<void> {
+    this.ending.throwIfAborted();
+    await this.host.entityService.createEntity(entityType, fields, id);
+  }
+
+  /** The next build waits at this door until it is released, or until everything ends. */
+  holdBuild(): Handshake {
+    this.ending.throwIfAborted();
+    const door = new Handshake();
+    this.ending.addEventListener('abort', door.release, { once: true });
+    this.door = door;
+    return door;
+  }
+
   async newestBuild(): Promise<Job> {
+    this.ending.throwIfAborted();
     const [newest] = (await this.plugin.status()).recent;
     if (!newest) throw new Error('No build was asked for');
     return newest;
@@ -59,7 +79,7 @@ async function importContent(stage: Stage): Promise<void> {
   const { host, narrator } = stage;
   narrator.say('Importing content/');
   for (const { entityType, id, fields } of await readContent(join(import.meta.dirname, '../content'))) {
-    await host.entityService.createEntity(entityType, fields, id);
+    await stage.create(entityType, fields, id);
     narrator.say(`  + ${entityType}/${id}`);
   }
   narrator.say(`  One build is pending; ${narrator.skipped} changes found it so and were skipped`);
@@ -75,13 +95,12 @@ async function bulkImport(stage: Stage): Promise<void> {
   narrator.say('\nBulk import: 51 posts');
   const create = async (n: number): Promise<'enqueued' | 'skipped'> => {
     const skippedBefore = narrator.skipped;
-    await host.entityService.createEntity('post', { title: `Post ${n}`, body: `Number ${n} of 51.` }, `post-${n}`);
+    await stage.create('post', { title: `Post ${n}`, body: `Number ${n} of 51.` }, `post-${n}`);
     return narrator.skipped === skippedBefore ? 'enqueued' : 'skipped';
   };
   const buildsSoFar = async (): Promise<number> => (await host.queue.find({ type: 'site-build' })).items.length;
   const buildsBefore = await buildsSoFar();
-  const door = new Handshake();
-  stage.door = door;
+  const door = stage.holdBuild();
 
   narrator.say(`  post 1       ${await create(1)}: Build #1 is pending`);
   let skipped = 0;

@@ -390,6 +390,7 @@ test('001-19 001-20 what differs from the plan is written down', async () => {
     'The input is validated before duplicates are looked for',
     '`replace` never touches a running job',
     '`coalesce` on a running job runs it once more',
+    '`enqueue` answers `{ id, outcome }`',
   ]) {
     expect(readme).toContain(sentence);
   }

@@ -30,11 +30,53 @@ test('an entity is stored before its event is published', async () => {
 
 test('names that would mean something in an address or a file name are refused', async () => {
   const entityService = new EntityService(new EventBus());
-  for (const name of ['', '..', '../etc', 'a/b', 'a b', 'A', 'a%2f', '-a', 'a.html', 'a\n']) {
+  const names = [
+    '',
+    '.',
+    '..',
+    '../etc',
+    '/etc',
+    'a/b',
+    'a\\b',
+    'a b',
+    'A',
+    'é',
+    'a%2f',
+    '-a',
+    'a-',
+    'a--b',
+    'a.html',
+    'a\n',
+    'a\0',
+  ];
+  const noText = [null, undefined, 7, ['a'], {}] as unknown as string[];
+  for (const name of [...names, ...noText, 'a'.repeat(101), 'a'.repeat(300), 'a/'.repeat(2_000)]) {
     await expect(entityService.createEntity('blog', { title: 'x' }, name)).rejects.toThrow(TypeError);
     await expect(entityService.createEntity(name, { title: 'x' }, 'a')).rejects.toThrow(TypeError);
   }
   expect(entityService.getEntityTypes()).toEqual([]);
+  await entityService.createEntity('a'.repeat(100), { title: 'x' }, 'a'.repeat(100));
+});
+
+test('fields that are no text are refused, and what else comes with them is left out', async () => {
+  const entityService = new EntityService(new EventBus());
+  const wrong = [{ title: 7 }, { title: null }, { title: 'x', body: null }, { title: 'x', body: ['y'] }, null, 'x'];
+  for (const fields of [...wrong, {}, { body: 'y' }] as unknown as { title: string }[])
+    await expect(entityService.createEntity('blog', fields, 'a')).rejects.toThrow(TypeError);
+  expect(entityService.getEntityTypes()).toEqual([]);
+
+  const more = { title: 'One', body: 'y', id: '../b', entityType: '../x', secret: 1 };
+  const stored = { entityType: 'blog', id: 'a', title: 'One', body: 'y' };
+  expect(await entityService.createEntity('blog', more, 'a')).toEqual(stored);
+  for (const fields of wrong as unknown as { title: string }[])
+    await expect(entityService.updateEntity('blog', fields, 'a')).rejects.toThrow(TypeError);
+  expect(entityService.getEntity('blog', 'a')).toEqual(stored);
+  expect(await entityService.updateEntity('blog', { ...more, title: 'Two' }, 'a')).toEqual({ ...stored, title: 'Two' });
+  // A field that is given as undefined is as good as not given.
+  const unset = { title: undefined, body: 'z' } as unknown as { body: string };
+  expect(await entityService.updateEntity('blog', unset, 'a')).toEqual({ ...stored, title: 'Two', body: 'z' });
+  expect(entityService.getEntityTypes()).toEqual(['blog']);
+  expect(await entityService.listEntities('blog')).toHaveLength(1);
 });
 
 test('creating twice and updating nothing are refused, without an event', async () => {

@@ -308,3 +308,35 @@ test('001-40 nothing of the earlier band-aid is left', async () => {
   for (const name of ['unsubscribeFunctions', 'setupAutoRebuild', 'onShutdown']) expect(declared(name)).toHaveLength(1);
   expect(Object.keys(new SiteBuilderPlugin(config))).not.toContain('rebuildTimer');
 });
+
+test('001-34 a registration that fails half-way leaves no subscription, and can be tried again', async () => {
+  const plugin = new SiteBuilderPlugin(config);
+  const context = fakeContext();
+  const broken: ServicePluginContext = {
+    ...context,
+    subscribe: (event, handler) => {
+      if (event === 'entity:deleted') throw new Error('the bus is full');
+      return context.subscribe(event, handler);
+    },
+  };
+  await expect(plugin.onRegister(broken)).rejects.toThrow('the bus is full');
+  expect(context.bus.subscriptionCount).toBe(0);
+  await plugin.onRegister(context);
+  expect(context.bus.subscriptionCount).toBe(3);
+});
+
+test('001-33 a logger that throws keeps no shutdown waiting', async () => {
+  const { logger } = recordingLogger();
+  const error = (): never => {
+    throw new Error('disk full');
+  };
+  const [plugin, { bus }] = await registered({
+    enqueueJob: () => Promise.reject(new Error('store is away')),
+    logger: { ...logger, child: () => ({ ...logger, error }) },
+  });
+  expect(await bus.publish('entity:created', { entityType: 'blog', entityId: 'x' })).toMatchObject([
+    { success: false, error: { message: 'disk full' } },
+  ]);
+  await plugin.onShutdown();
+  expect(bus.subscriptionCount).toBe(0);
+});

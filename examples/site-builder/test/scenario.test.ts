@@ -160,6 +160,66 @@ for (const store of stores) {
   });
 }
 
+test('a shutdown takes the plugin first: no change asks a queue that is closing', async () => {
+  const { logger, lines } = recordingLogger();
+  const host = await Host.open('memory:', { logger });
+  const door = new Handshake();
+  const plugin = new SiteBuilderPlugin({
+    outputDir: await temporaryFolder(),
+    render: async (page) => {
+      await door.pass();
+      return renderPage(page);
+    },
+  });
+  await host.register(plugin);
+  await host.entityService.createEntity('post', { title: 'x' }, 'post-1');
+  expect(await plugin.status()).toMatchObject({ queued: true, building: false });
+  await host.startWorker();
+  await door.arrived;
+  expect(await plugin.status()).toMatchObject({ queued: false, building: true });
+
+  const shutdown = host.shutdown();
+  await host.entityService.createEntity('post', { title: 'x' }, 'post-2');
+  door.release();
+  expect((await shutdown).abandoned).toEqual([]);
+  expect(lines.filter(({ level }) => level === 'error')).toEqual([]);
+});
+
+test('of each kind of ended builds the newest twenty are kept, and a build is tried three times', async () => {
+  const { logger } = recordingLogger();
+  const host = await Host.open('memory:', { logger });
+  onTestFinished(async () => void (await host.shutdown()));
+  let broken = 0;
+  const plugin = new SiteBuilderPlugin({
+    outputDir: await temporaryFolder(),
+    render: (page) => {
+      if (broken-- > 0) throw new Error('template');
+      return renderPage(page);
+    },
+  });
+  await host.register(plugin);
+  await host.startWorker();
+  const build = async (n: number): Promise<Job> => {
+    await host.entityService.createEntity('post', { title: 'x' }, `post-${n}`);
+    let [newest] = (await plugin.status()).recent;
+    // What is to be tried again is due in a while: now.
+    while (newest && newest.completedAt === null) {
+      await host.queue.reschedule(newest.id, { delay: 0 });
+      newest = (await host.queue.get(newest.id)) ?? undefined;
+    }
+    return newest!;
+  };
+  broken = 2;
+  expect(await build(0)).toMatchObject({ state: 'completed', attempts: 3 });
+  for (let n = 1; n <= 50; n++) {
+    broken = n % 2 ? 3 : 0;
+    expect(await build(n)).toMatchObject(n % 2 ? { state: 'failed', attempts: 3 } : { state: 'completed' });
+  }
+  await host.queue.sweep();
+  for (const state of ['completed', 'failed'] as const)
+    expect((await host.queue.find({ type: 'site-build', state, limit: 100 })).items).toHaveLength(20);
+});
+
 test('a failing build is shown in the status, and the next one heals it', async () => {
   const { logger } = recordingLogger();
   const host = await Host.open('memory:', { logger });
