@@ -236,32 +236,6 @@ test('002-30 what is stopped, or gone, already is no failure', async () => {
   expect(it.cleanups()).toMatchObject([{ status: 'success' }, { status: 'success' }]);
 });
 
-test('002-31 a lease that cannot be deleted is logged and marked for manual cleanup, with its reason', async () => {
-  let isStuck = true;
-  const it = await stage({
-    view: { set: async () => 'OK', del: async () => (isStuck ? Promise.reject(new Error('READONLY')) : 1) },
-  });
-  const { id } = await it.provision(5);
-  await it.app.cleanupWorker.start();
-  await it.clock.advance('5m');
-  await it.clock.advance('20s');
-  const { leaseRepository } = it.app.parts;
-  expect(it.docker.containers.has(id)).toBe(false);
-  expect(it.said('cleanup failed, it is tried again at the next tick')).toMatchObject([
-    { level: 'error', step: 'lease' },
-  ]);
-  expect(await leaseRepository.needingManualCleanup()).toMatchObject([
-    { containerID: id, needsManualCleanup: true, reason: 'READONLY' },
-  ]);
-  expect(await it.app.service.status(id)).toMatchObject({ needsManualCleanup: true, reason: 'READONLY' });
-  // Later ticks leave one mark, not many; and what can be deleted again needs nobody.
-  await it.clock.advance('3m');
-  expect(await leaseRepository.needingManualCleanup()).toHaveLength(1);
-  isStuck = false;
-  await it.clock.advance('2m');
-  expect(await leaseRepository.needingManualCleanup()).toEqual([]);
-});
-
 test('002-32 what was stopped and not removed is cleaned up from the first step on', async () => {
   const it = await stage();
   const { id } = await it.provision(5);
