@@ -896,14 +896,14 @@ export const mutants = [
     file: 'src/stores/redis/replicas.ts',
     from: "if (!attached) return 'it is a replica';",
     to: 'if (!attached) return null;',
-    tests: ['test/unwritten/redis.test.ts'],
+    tests: ['test/unwritten/doubt.test.ts'],
   },
   {
     name: 'a PostgreSQL that lacks its standbys has the last word on leases',
     file: 'src/stores/postgres/sql/read.ts',
     from: "if v_names <> '' and",
     to: "if v_names = '?' and",
-    tests: ['test/unwritten/postgres.test.ts'],
+    tests: ['test/unwritten/doubt.test.ts'],
   },
   {
     name: 'the probe of SQLite writes nothing',

@@ -34,6 +34,7 @@ describe('on SQLite', { timeout: 150_000 }, () => {
     });
     const it = await leased(`sqlite:${join(folder, 'jobs.db')}`);
     fill(join(folder, 'filler'));
+    expect(await it.queue.health()).toMatchObject({ ok: false, warnings: [{ code: 'STORE_FULL' }] });
     await expectDestroyed(it);
     rmSync(join(folder, 'filler'));
     await expectEnded(it);

@@ -13,7 +13,7 @@ export async function eventually(
 ): Promise<void> {
   const until = performance.now() + withinMs;
   while (!(await isSo())) {
-    if (performance.now() > until) throw new Error(`Waited in vain: ${what}`);
+    if (performance.now() > until) expect.fail(`Waited in vain: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }
