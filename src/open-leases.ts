@@ -76,10 +76,13 @@ export function openLeases(
     );
   }
 
-  const leasing = leasingOn(parts, begin);
+  const leasing = leasingOn(parts, begin, () => workers.some((worker) => worker.isFailing));
   for (const resource of resources) leasing.know(resource);
   return {
     ...leasing,
+    get warnings() {
+      return leasing.warnings;
+    },
     async stop() {
       leasing.stop();
       await Promise.all(workers.map((worker) => worker.stop(0)));

@@ -197,6 +197,7 @@ async function createQueue(parts: Parts): Promise<Queue> {
           closed: closing.hasBegun,
           workers: [...closing.workers],
           lastSweepAt: sweeper.lastSweepAt,
+          leases: leases.warnings,
         }),
       ),
     pause: whileOpen(async (queue?: string) => store.pause(queueName(queue), true)),

@@ -17,6 +17,7 @@ import type {
   MoveRequest,
   NewJob,
   Note,
+  OverduePage,
   ReadRequest,
   Settlement,
   Store,
@@ -66,6 +67,10 @@ export function codedStore(store: Store, codec: Codec, logger: Logger): Store {
     const answer: unknown = await store.read(request as never);
     if (request.log === 'job') return (answer as readonly LogLine[]).map((line) => openLine(texts, line, request.id));
     if (request.log === 'why') return openWhy(texts, answer as Why | null);
+    if (request.log === 'overdue') {
+      const page = answer as OverduePage;
+      return { ...page, jobs: openJobs(page.jobs) };
+    }
     if (request.log !== 'events') return answer;
     const page = answer as { readonly events: readonly EventRecord[] };
     return { ...page, events: page.events.map((event) => openEvent(texts, event)) };

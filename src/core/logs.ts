@@ -58,7 +58,27 @@ export type ReadRequest =
   /** The cards that live. */
   | { readonly log: 'workers' }
   /** The identity of the store, as it is now: another process may have given it a new one. */
-  | { readonly log: 'identity' };
+  | { readonly log: 'identity' }
+  /**
+   * Live jobs of these types whose time is over by the store's clock: pending and due, or held by a claim that has lapsed; and
+   * for so long that no call that was made before can change it any more. In one step with whether this server has the last
+   * word on them. Answers as long as the server can be read.
+   */
+  | {
+      readonly log: 'overdue';
+      readonly types: readonly string[];
+      /** Null: all of them, newest first. */
+      readonly ids: readonly string[] | null;
+      readonly cursor: string | null;
+      readonly limit: number;
+    };
+
+export interface OverduePage {
+  /** Why the answer may be out of date: the server is a replica, or lacks those that it waits for. Null: it is the primary. */
+  readonly doubt: string | null;
+  readonly jobs: readonly StoredJob[];
+  readonly next: string | null;
+}
 
 export interface HeldClaim {
   readonly epoch: number;
@@ -209,4 +229,5 @@ export type LogAnswer =
   | PlanPage
   | LedgerPage
   | AuditPage
-  | readonly WorkerCard[];
+  | readonly WorkerCard[]
+  | OverduePage;

@@ -17,6 +17,7 @@ import type {
   HeldClaim,
   LedgerPage,
   LogLine,
+  OverduePage,
   PlanPage,
   ReadRequest,
   Why,
@@ -357,6 +358,7 @@ export interface Store {
   read(request: ReadRequest & { log: 'audit' }): Promise<AuditPage>;
   read(request: ReadRequest & { log: 'workers' }): Promise<readonly WorkerCard[]>;
   read(request: ReadRequest & { log: 'identity' }): Promise<string>;
+  read(request: ReadRequest & { log: 'overdue' }): Promise<OverduePage>;
   note(owner: string, notes: readonly Note[]): Promise<readonly SettleAnswer[]>;
   /**
    * `here`: for who has a rhythm besides. He hears what this process does, and of others what is heard anyway: for him alone no
@@ -372,7 +374,7 @@ export interface Store {
 export interface StoreWarning {
   readonly code: string;
   readonly message: string;
-  /** Nothing can be written. */
+  /** It refuses to be written, and says so by itself: no write that is under way will be done after all. */
   readonly blocks?: true;
 }
 

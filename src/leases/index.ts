@@ -18,6 +18,7 @@ import { type LeaseParts, moveOne } from './parts.js';
 import { type OwnLeases, ownLeases } from './own.js';
 import { formerTypeOf, reconcileMs, reconcilerOf, reconciling } from './reconcile.js';
 import { take } from './taking.js';
+import { endUnwritten, type Unwritten } from './unwritten.js';
 
 export interface Leasing {
   readonly book: LeaseBook;
@@ -28,15 +29,24 @@ export interface Leasing {
   /** Ends a lease for the sake of its owner. Rejects where it has not ended. */
   end(record: StoredJob): Promise<void>;
   readonly own: Pick<OwnLeases, 'livingOf' | 'allEnded'>;
+  /** For `health`: what became of leases while nothing can be written. */
+  readonly warnings: Unwritten['warnings'];
   /** From here on this process ends leases of its kind. */
   know(resource: Resource<unknown, unknown>): void;
   stop(): void;
 }
 
-/** `begin` starts a worker of the library for a kind that has become known. */
-export function leasingOn(parts: LeaseParts, begin: (types: readonly TypeDetails[]) => void): Leasing {
+/** `begin` starts a worker of the library for a kind that has become known, `isFailing` says whether one of them gets nothing done. */
+export function leasingOn(
+  parts: LeaseParts,
+  begin: (types: readonly TypeDetails[]) => void,
+  isFailing: () => boolean,
+): Leasing {
   const known = new Map<string, ResourceSteps<unknown>>();
   const own = ownLeases(parts);
+  const book = bookOf(parts);
+  /** Null as long as no kind is known. */
+  let unwritten: Unwritten | null = null;
   const stopping = new AbortController();
   /** Each is called off when the queue is closed. */
   const taking = new Set<AbortController>();
@@ -52,6 +62,7 @@ export function leasingOn(parts: LeaseParts, begin: (types: readonly TypeDetails
         `There are two resources of kind "${kind}"; define it once, or name one otherwise.`,
       );
     known.set(kind, steps);
+    unwritten ??= endUnwritten(parts, known, isFailing);
     begin([endingType(parts, kind, steps, own.ended), reconcilerOf(parts, kind, steps)]);
     void announce(kind);
   }
@@ -95,7 +106,18 @@ export function leasingOn(parts: LeaseParts, begin: (types: readonly TypeDetails
   }
 
   return {
-    book: bookOf(parts),
+    book: {
+      ...book,
+      async attention(tally) {
+        const { count, sample } = await book.attention(tally);
+        const { kept } = unwritten ?? { kept: { count: 0, sample: [] } };
+        const others = kept.sample.filter((id) => !sample.includes(id));
+        return { count: count + (kept.count - kept.sample.length) + others.length, sample: [...sample, ...others] };
+      },
+    },
+    get warnings() {
+      return unwritten?.warnings ?? [];
+    },
     boundLeasesOf: (asker) => boundLeases(parts, asker, know, (id) => own.taken(id, asker.owner)),
     own,
     lease,
@@ -104,6 +126,7 @@ export function leasingOn(parts: LeaseParts, begin: (types: readonly TypeDetails
     know,
     stop() {
       stopping.abort();
+      unwritten?.stop();
       for (const closing of taking) closing.abort(new LastoutError('CLOSED', 'The queue is closed.'));
     },
   };

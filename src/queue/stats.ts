@@ -74,7 +74,12 @@ interface WatchedWorker {
 export async function healthOf(
   store: Store,
   cleanup: CleanupPolicy,
-  seen: { closed: boolean; workers: readonly WatchedWorker[]; lastSweepAt: Date | null },
+  seen: {
+    closed: boolean;
+    workers: readonly WatchedWorker[];
+    lastSweepAt: Date | null;
+    leases: Health['warnings'];
+  },
 ): Promise<Health> {
   const warnings: { code: string; message: string }[] = [];
   let ok = !seen.closed;
@@ -92,6 +97,7 @@ export async function healthOf(
       warnings.push({ code, message: describeThrown(error).message });
     }
   }
+  warnings.push(...seen.leases);
   for (const { id, isFailing, stuck } of seen.workers) {
     if (isFailing) {
       ok = false;

@@ -9,6 +9,7 @@ import type { Config } from './config.js';
 import { createContainerRepository } from './container-repository.js';
 import { ContainerService } from './container-service.js';
 import { createEngine, type Engine, type EngineApi } from './docker.js';
+import { Unavailable } from './domain.js';
 import { createLeaseRepository, type RedisView } from './lease-repository.js';
 import type { AppLogger } from './logger.js';
 import { createMetrics } from './metrics.js';
@@ -49,7 +50,10 @@ export class App implements AsyncDisposable {
     // A few ticks may fail; then lastout itself ends the container, whatever has become of the worker.
     const graceMs = Math.max(15 * 60_000, 3 * config.cleanupIntervalMs);
     const service = new ContainerService({ ...parts, engine, cleanupWorker, graceMs });
-    const askStore = (): Promise<unknown> => queue.health();
+    const askStore = async (): Promise<void> => {
+      const { ok, warnings } = await queue.health();
+      if (!ok) throw new Unavailable(warnings.map(({ message }) => message).join(' '));
+    };
     this.server = createLeaseServer({ config, service, engine, leaseRepository, logger, metrics, askStore });
     this.service = service;
     this.cleanupWorker = cleanupWorker;

@@ -22,7 +22,7 @@ export interface CleanupClock {
   sleep(ms: number, signal: AbortSignal): Promise<void>;
 }
 
-export const cleanupLock = 'cleanup-lock';
+const cleanupLock = 'cleanup-lock';
 export const maxRetries = 3;
 /** How many containers are cleaned up at once: a slow one holds up nobody but those behind it. */
 const parallel = 8;

@@ -1,8 +1,11 @@
+import { isIPv4 } from 'node:net';
 import { logLevels, type LogLevel } from './logger.js';
 
 export interface Config {
   readonly host: string;
   readonly port: number;
+  /** What a request must bring; null: only this machine can reach the server. */
+  readonly token: string | null;
   readonly redisUrl: string;
   /** Where lastout keeps its jobs; REDIS_URL unless it is given. */
   readonly storeUrl: string;
@@ -43,9 +46,11 @@ export function readConfig(env: Environment): Config {
   const redisUrl = text('REDIS_URL', 'redis://localhost:6379');
   const level = text('LOG_LEVEL', 'info') as LogLevel;
   if (!logLevels.includes(level)) throw new Error(`LOG_LEVEL must be one of ${logLevels.join(', ')}`);
+  const host = text('SERVER_HOST', '127.0.0.1');
   return {
-    host: text('SERVER_HOST', '127.0.0.1'),
+    host,
     port: number('SERVER_PORT', 8_080, 0, 65_535),
+    token: readToken(env.SERVER_TOKEN || null, host),
     redisUrl,
     storeUrl: text('STORE_URL', redisUrl),
     dockerHost: text('DOCKER_HOST', 'unix:///var/run/docker.sock'),
@@ -64,6 +69,18 @@ export function readConfig(env: Environment): Config {
     logLevel: level,
   };
 }
+
+/** Whoever gets an answer here has the engine, and with it the machine. */
+function readToken(token: string | null, host: string): string | null {
+  if (token !== null && !/^[!-~]{16,}$/.test(token))
+    throw new Error('SERVER_TOKEN must have at least 16 characters, of ASCII and without spaces');
+  if (token === null && !isLoopback(host))
+    throw new Error(`SERVER_HOST is ${host}, which others can reach: set SERVER_TOKEN, or use 127.0.0.1`);
+  return token;
+}
+
+const isLoopback = (host: string): boolean =>
+  host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
 
 function readList(text: string, name: string): readonly string[] {
   const items = text.split(',').map((item) => item.trim());

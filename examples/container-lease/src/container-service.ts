@@ -3,7 +3,7 @@ import type { Lease, Queue } from 'lastout';
 import type { CleanupClock, CleanupWorker } from './cleanup-worker.js';
 import type { Engine } from './docker.js';
 import type { ContainerRecord, ContainerRepository, LeaseRepository, StoredContainer } from './domain.js';
-import { leaseKey } from './domain.js';
+import { leaseKey, Unavailable } from './domain.js';
 import type { AppLogger } from './logger.js';
 import type { Metrics } from './metrics.js';
 import type { ProvisionRequest } from './provision-request.js';
@@ -36,6 +36,9 @@ export interface ContainerView {
 
 /** Until everything about a new container is on record, lastout's lease on it is this short: a crash costs minutes. */
 const provisionMs = 2 * 60_000;
+
+/** Of the engine: no slash, no dot, nothing that would mean something in an address. */
+const idPattern = /^[A-Za-z0-9]{1,64}$/;
 
 /** Stays until it is told to end, and then ends at once. */
 const command = ['sh', '-c', 'trap "exit 0" TERM; echo "container ready"; while :; do sleep 3600 & wait $!; done'];
@@ -108,10 +111,19 @@ export class ContainerService {
     return records.map((record) => this.view(record, statusOf(record, states)));
   }
 
+  async isOnRecord(id: string): Promise<boolean> {
+    return (await this.find(id)) !== null;
+  }
+
+  /** What can be no id of the engine is not even looked for. */
+  private async find(id: string): Promise<StoredContainer | null> {
+    return idPattern.test(id) ? this.parts.containerRepository.get(id) : null;
+  }
+
   /** Null: never heard of, or forgotten. */
   async status(id: string): Promise<object | null> {
-    const { containerRepository, leaseRepository, engine } = this.parts;
-    const record = await containerRepository.get(id);
+    const { leaseRepository, engine } = this.parts;
+    const record = await this.find(id);
     if (!record) return null;
     const [states, manual] = await Promise.all([engine.states(), leaseRepository.needingManualCleanup()]);
     const { expiresIn: timeLeftSeconds, ...view } = this.view(record, statusOf(record, states));
@@ -127,12 +139,12 @@ export class ContainerService {
 
   /** Before its time, by hand. False: there is no such container. */
   async delete(id: string, signal: AbortSignal): Promise<boolean> {
-    const { containerRepository, cleanupWorker, metrics } = this.parts;
-    const record = await containerRepository.get(id);
+    const { cleanupWorker, metrics } = this.parts;
+    const record = await this.find(id);
     if (!record || record.terminated) return false;
     const failure = await cleanupWorker.performCleanup(id, 1, signal);
     metrics.cleanup('manual', failure ? 'failure' : 'success');
-    if (failure) throw new Error(`${failure.step} failed: ${failure.reason}`);
+    if (failure) throw new Unavailable(`${failure.step} failed: ${failure.reason}`);
     return true;
   }
 

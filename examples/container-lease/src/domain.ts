@@ -58,3 +58,6 @@ export interface DockerClient {
 }
 
 export const leaseKey = (containerID: string): string => `lease:${containerID}`;
+
+/** The engine or the store did not do its part; asking again may help. */
+export class Unavailable extends Error {}

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Docker from 'dockerode';
 import { App } from './app.js';
 import { type Config, readConfig } from './config.js';
-import type { EngineApi } from './docker.js';
+import { createEngine, type EngineApi } from './docker.js';
 import { createLogger } from './logger.js';
 import { missing, tour } from './tour.js';
 
@@ -40,15 +40,35 @@ async function show(config: Config): Promise<void> {
     say(why);
     return;
   }
+  // From here on there is something to leave behind: a signal ends the step that is under way, and then everything.
+  const told = firstSignal();
   const folder = await mkdtemp(join(tmpdir(), 'lastout-containers-'));
   const logger = createLogger('info', (entry) => say(`  ${JSON.stringify(entry)}`));
+  // A namespace of its own: to this store, the containers of a server that runs elsewhere would be nobody's.
+  const namespace = `tour-${randomUUID()}`;
+  const own = { storeUrl: `sqlite:${join(folder, 'jobs.db')}`, namespace, host: '127.0.0.1', port: 0, token: null };
   try {
-    // A namespace of its own: to this store, the containers of a server that runs elsewhere would be nobody's.
-    const own = { storeUrl: `sqlite:${join(folder, 'jobs.db')}`, namespace: `tour-${randomUUID()}`, port: 0 };
-    await tour({ ...config, ...own }, docker, logger, say);
+    await tour({ ...config, ...own }, docker, logger, say, told);
+  } catch (error) {
+    if (!told.aborted) throw error;
+    process.exitCode = told.reason as number;
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    await removeAll(docker, namespace).finally(() => rm(folder, { recursive: true, force: true }));
   }
+}
+
+/** Those of a tour that was broken off: its store, which knows of them, goes as well. */
+async function removeAll(docker: EngineApi, namespace: string): Promise<void> {
+  const engine = createEngine(docker, namespace);
+  for (const id of (await engine.states()).keys()) await engine.removeContainer(id, AbortSignal.timeout(30_000));
+}
+
+/** Aborts at the first signal; the reason is what the process then exits with. A terminal and npm may each pass on the same one. */
+function firstSignal(): AbortSignal {
+  const told = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const)
+    process.on(signal, () => told.abort(128 + constants.signals[signal]));
+  return told.signal;
 }
 
 function connect({ dockerHost }: Config): EngineApi {

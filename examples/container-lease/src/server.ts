@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Config } from './config.js';
 import type { ContainerService } from './container-service.js';
@@ -6,6 +6,7 @@ import type { Engine } from './docker.js';
 import type { LeaseRepository } from './domain.js';
 import type { AppLogger } from './logger.js';
 import type { Metrics } from './metrics.js';
+import { outageOf } from './outage.js';
 import { presets, readProvisionRequest } from './provision-request.js';
 
 export interface ServerParts {
@@ -15,7 +16,7 @@ export interface ServerParts {
   readonly leaseRepository: LeaseRepository;
   readonly logger: AppLogger;
   readonly metrics: Metrics;
-  /** Rejects while the store does not answer. */
+  /** Rejects while the store does not answer, or cannot be written. */
   readonly askStore: () => Promise<unknown>;
 }
 
@@ -25,12 +26,14 @@ const readyMs = 2_000;
 interface Answer {
   readonly status: number;
   readonly body?: object | string;
+  readonly headers?: { readonly [name: string]: string };
 }
 
 class HttpError extends Error {
   constructor(
     readonly status: number,
     message: string,
+    readonly headers: { readonly [name: string]: string } = {},
   ) {
     super(message);
   }
@@ -39,19 +42,29 @@ class HttpError extends Error {
 type Handler = (request: IncomingMessage, url: URL, id: string) => Promise<Answer>;
 
 export function createLeaseServer(parts: ServerParts): Server {
-  const { logger, metrics } = parts;
+  const { config, logger, metrics } = parts;
   const routes = createRoutes(parts);
   return createServer((request, response) => {
     const requestId = randomUUID();
     const startedAt = performance.now();
     response.setHeader('X-Request-ID', requestId);
-    const url = new URL(request.url ?? '/', 'http://localhost');
-    const { route, id, handler } = find(routes, request.method ?? '', url.pathname);
-    handler(request, url, id)
+    let route = 'unknown';
+    const asked = async (): Promise<Answer> => {
+      checkToken(request, config.token);
+      const url = urlOf(request.url ?? '/');
+      const found = find(routes, request.method ?? '', url.pathname);
+      route = found.route;
+      return found.handler(request, url, found.id);
+    };
+    asked()
       .catch((error: unknown): Answer => {
-        if (error instanceof HttpError) return { status: error.status, body: { error: error.message } };
+        if (error instanceof HttpError)
+          return { status: error.status, body: { error: error.message }, headers: error.headers };
+        const outage = outageOf(error);
         logger.error('request failed', { request_id: requestId, route, error: String(error) });
-        return { status: 500, body: { error: 'Internal error', requestId } };
+        return outage
+          ? { status: outage.status, body: { error: outage.reason } }
+          : { status: 500, body: { error: 'Internal error', requestId } };
       })
       .then((answer) => {
         metrics.request(request.method ?? '', route, answer.status, (performance.now() - startedAt) / 1_000);
@@ -64,14 +77,30 @@ export function createLeaseServer(parts: ServerParts): Server {
   });
 }
 
-function send(response: ServerResponse, { status, body }: Answer): void {
+/** The target of a request is whatever its sender wrote. */
+function urlOf(target: string): URL {
+  const text = target.startsWith('/') ? `http://localhost${target}` : target;
+  if (!URL.canParse(text)) throw new HttpError(400, 'The address cannot be read');
+  return new URL(text);
+}
+
+/** How long it takes says nothing about how much of the token was right. */
+function checkToken({ headers }: IncomingMessage, token: string | null): void {
+  if (token === null) return;
+  const given = /^Bearer (.+)$/i.exec(headers.authorization ?? '')?.[1] ?? '';
+  const [a, b] = [given, token].map((text) => createHash('sha256').update(text).digest());
+  if (!timingSafeEqual(a!, b!))
+    throw new HttpError(401, 'Authorization: Bearer … with the token is required', { 'WWW-Authenticate': 'Bearer' });
+}
+
+function send(response: ServerResponse, { status, body, headers = {} }: Answer): void {
   if (response.destroyed) return;
   if (body === undefined) {
-    response.writeHead(status).end();
+    response.writeHead(status, headers).end();
     return;
   }
   const text = typeof body === 'string';
-  response.writeHead(status, { 'Content-Type': text ? 'text/plain; charset=utf-8' : 'application/json' });
+  response.writeHead(status, { ...headers, 'Content-Type': text ? 'text/plain; charset=utf-8' : 'application/json' });
   response.end(text ? body : `${JSON.stringify(body)}\n`);
 }
 
@@ -117,7 +146,7 @@ function createRoutes(parts: ServerParts): Readonly<Record<string, Handler>> {
     'GET /api/logs': async (_request, url) => {
       const id = url.searchParams.get('container');
       if (!id) throw new HttpError(400, 'container is required');
-      const text = await engine.logs(id);
+      const text = (await service.isOnRecord(id)) ? await engine.logs(id) : null;
       if (text === null) throw new HttpError(404, 'Container not found');
       return { status: 200, body: text };
     },

@@ -29,13 +29,18 @@ async function hasImage(docker: EngineApi, image: string): Promise<boolean> {
   }
 }
 
-/** One container that is deleted by hand, and one that nobody thinks of any more. */
+/** One container that is deleted by hand, and one that nobody thinks of any more. Rejects after the step in which `told` aborts. */
 export async function tour(
   config: Config,
   docker: EngineApi,
   logger: AppLogger,
-  say: (text: string) => void,
+  tell: (text: string) => void,
+  told: AbortSignal,
 ): Promise<void> {
+  const say = (text: string): void => {
+    told.throwIfAborted();
+    tell(text);
+  };
   const images = await Promise.all(config.allowedImages.map((image) => hasImage(docker, image)));
   const imageType = config.allowedImages.find((_, i) => images[i]) ?? '';
   await using app = await App.open({ ...config, cleanupIntervalMs: 1_000 }, logger, { docker });
@@ -63,6 +68,6 @@ export async function tour(
   });
   say(`  ${forgotten.id}`);
   const isThere = async (): Promise<boolean> => (await app.engine.states()).size > 0;
-  for (let left = 60; left > 0 && (await isThere()); left--) await delay(500);
+  for (let left = 60; left > 0 && (await isThere()); left--) await delay(500, undefined, { signal: told });
   say(`\nWhat the engine still has of ours: ${(await app.engine.states()).size} containers. Good night.`);
 }

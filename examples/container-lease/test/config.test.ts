@@ -5,6 +5,7 @@ test('the environment has these defaults', () => {
   expect(readConfig({})).toEqual({
     host: '127.0.0.1',
     port: 8080,
+    token: null,
     redisUrl: 'redis://localhost:6379',
     storeUrl: 'redis://localhost:6379',
     dockerHost: 'unix:///var/run/docker.sock',
@@ -27,6 +28,7 @@ test('each can be given', () => {
   const env = {
     SERVER_HOST: '0.0.0.0',
     SERVER_PORT: '9090',
+    SERVER_TOKEN: 'sixteen-or-more-of-them',
     REDIS_URL: 'redis://cache:6379',
     STORE_URL: 'sqlite:jobs.db',
     DOCKER_HOST: 'tcp://engine:2375',
@@ -44,6 +46,7 @@ test('each can be given', () => {
   expect(readConfig(env)).toMatchObject({
     host: '0.0.0.0',
     port: 9090,
+    token: 'sixteen-or-more-of-them',
     redisUrl: 'redis://cache:6379',
     storeUrl: 'sqlite:jobs.db',
     dockerHost: 'tcp://engine:2375',

@@ -126,6 +126,23 @@ describe.skipIf(!isEngineThere)('on a Docker Engine', () => {
     await expect(it.docker.getVolume(Mounts[0]!.Name!).inspect()).rejects.toMatchObject({ statusCode: 404 });
   });
 
+  test('an image that is missing is 422; the logs of a stranger’s container, and other addresses of the engine, are 404', async () => {
+    const it = await world(await stores.sqlite!());
+    const stranger = await it.docker.createContainer({ Image: 'alpine', Cmd: ['echo', 'secret'] });
+    onTestFinished(() => stranger.remove({ force: true }));
+    await stranger.start();
+    await stranger.wait();
+    const app = await openApp({ ...it, config: { ...it.config, allowedImages: ['lastout-no-such-image'] } });
+    const address = await app.start();
+    const headers = { 'Content-Type': 'application/json' };
+    const body = JSON.stringify({ ...request, imageType: 'lastout-no-such-image' });
+    const answer = await fetch(`${address}/api/provision`, { method: 'POST', headers, body });
+    expect(answer.status).toBe(422);
+    expect(await answer.text()).toContain('No such image: lastout-no-such-image');
+    for (const id of [stranger.id, '../images/json?a=', `../containers/${stranger.id}/json?a=`, '..%2f..%2finfo?a='])
+      expect((await fetch(`${address}/api/logs?container=${encodeURIComponent(id)}`)).status, id).toBe(404);
+  });
+
   test.each(Object.keys(stores))(
     '002-37 002-38 002-39 three processes on %s, one killed while it cleans: each container goes once, none stays',
     async (store) => {

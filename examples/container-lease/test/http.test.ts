@@ -114,10 +114,10 @@ test('GET /api/containers/:id/status: running, exited, error, terminated, and go
   expect((await call('GET', '/api/containers/nobody/status')).status).toBe(404);
 });
 
-test('DELETE /api/containers/:id ends it now: 204, then 404; 500 when the engine does not answer', async () => {
+test('DELETE /api/containers/:id ends it now: 204, then 404; 503 when the engine does not answer', async () => {
   const { it, call } = await halfway();
   it.docker.refuse = (one) => (one.startsWith('stop') ? unreachable() : undefined);
-  expect((await call('DELETE', '/api/containers/c1')).status).toBe(500);
+  expect((await call('DELETE', '/api/containers/c1')).status).toBe(503);
   it.docker.refuse = () => undefined;
   expect(await call('DELETE', '/api/containers/c1')).toMatchObject({ status: 204, text: '' });
   expect(it.docker.containers.size).toBe(0);

@@ -56,7 +56,11 @@ export class FakeDocker implements EngineApi {
         this.containers.delete(this.find(id)[0]);
       },
       wait: async () => undefined,
-      logs: async () => Buffer.concat([Buffer.from([1, 0, 0, 0, 0, 0, 0, 6]), Buffer.from('ready\n')]),
+      logs: async () => {
+        await this.said(`logs ${id}`);
+        this.find(id);
+        return Buffer.concat([Buffer.from([1, 0, 0, 0, 0, 0, 0, 6]), Buffer.from('ready\n')]);
+      },
       inspect: async () => {
         const [Id, { labels }] = this.find(id);
         return { Id, Config: { Labels: labels } };

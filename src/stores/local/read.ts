@@ -1,18 +1,20 @@
 /** Find and tally: reading without changing. */
-import { finishedStates } from '../../core/job.js';
+import { finishedStates, type State } from '../../core/job.js';
 import { isAllPaused, isPaused, namesIn } from '../../core/pauses.js';
 import type { CleanupPolicy } from '../../core/policy.js';
 import { seqOf } from '../../core/refusal.js';
-import type {
-  DueLane,
-  FindRequest,
-  JobFilter,
-  LedgerPage,
-  LogAnswer,
-  QueueTally,
-  ReadRequest,
-  StoredJob,
-  Tally,
+import {
+  type DueLane,
+  type FindRequest,
+  type JobFilter,
+  type LedgerPage,
+  type LogAnswer,
+  noFilter,
+  type OverduePage,
+  type QueueTally,
+  type ReadRequest,
+  type StoredJob,
+  type Tally,
 } from '../../core/store.js';
 import { audit } from './audit.js';
 import { allowancesOf, blockOf } from './limits.js';
@@ -23,6 +25,7 @@ import { viewOf } from './view.js';
 import { livingCards, why } from './why.js';
 
 const pageOfScan = 500;
+const live: readonly State[] = ['pending', 'processing'];
 
 export function find(step: Step, { filter, cursor, limit }: FindRequest): { jobs: StoredJob[]; next: string | null } {
   const { rows, next } = search(step, filter, cursor, limit);
@@ -77,7 +80,15 @@ export function readLog(step: Step, request: Exclude<ReadRequest, { log: 'identi
       return audit(step, request);
     case 'workers':
       return livingCards(step);
+    case 'overdue':
+      return overdueOf(step, request);
   }
+}
+
+/** There is one copy of it, here: nothing to doubt. A step that might change it comes before this one, or after. */
+function overdueOf(step: Step, { types, ids, cursor, limit }: ReadRequest & { log: 'overdue' }): OverduePage {
+  const { jobs, next } = find(step, { filter: { ...noFilter, states: live, types, ids }, cursor, limit });
+  return { doubt: null, jobs: jobs.filter(({ dueAt }) => dueAt !== null && dueAt <= step.now), next };
 }
 
 function lanes({ tables, now }: Step): readonly DueLane[] {

@@ -21,7 +21,11 @@ import type { Call } from './call.js';
 import { eventPage, fromOf } from './events.js';
 import { jobIn } from './rows.js';
 
-export async function readLog(call: Call, now: number | null, request: ReadRequest): Promise<LogAnswer> {
+export async function readLog(
+  call: Call,
+  now: number | null,
+  request: Exclude<ReadRequest, { log: 'overdue' }>,
+): Promise<LogAnswer> {
   switch (request.log) {
     case 'events': {
       const from = fromOf(request.after);

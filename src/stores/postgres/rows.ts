@@ -4,6 +4,9 @@ import type { StoredJob } from '../../core/store.js';
 
 type Fields = readonly (string | number | null)[];
 
+/** The place of `dueAt` among the fields. */
+export const dueAtField = 31;
+
 /** What job_text of sql/find.ts made. */
 export function jobIn(text: string): StoredJob {
   const fields = JSON.parse(text) as Fields;
@@ -39,7 +42,7 @@ export function jobIn(text: string): StoredJob {
     startedAt: fields[28] as number | null,
     completedAt: fields[29] as number | null,
     expiresAt: fields[30] as number | null,
-    dueAt: fields[31] as number | null,
+    dueAt: fields[dueAtField] as number | null,
     epoch: fields[32] as number,
   };
 }

@@ -16,6 +16,8 @@ import {
   type Move,
   type Moved,
   type NewJob,
+  noFilter,
+  type OverduePage,
   type PlanPage,
   type LogAnswer,
   type ReadRequest,
@@ -129,8 +131,15 @@ function verbsOn({ call, context, sender, give }: VerbParts): Verbs {
   function read(request: ReadRequest & { log: 'audit' }): Promise<AuditPage>;
   function read(request: ReadRequest & { log: 'workers' }): Promise<readonly WorkerCard[]>;
   function read(request: ReadRequest & { log: 'identity' }): Promise<string>;
+  function read(request: ReadRequest & { log: 'overdue' }): Promise<OverduePage>;
   function read(request: ReadRequest): Promise<LogAnswer> {
-    return readLog(call, now(), request);
+    return request.log === 'overdue' ? overdue(request) : readLog(call, now(), request);
+  }
+
+  async function overdue({ types, ids, cursor, limit }: ReadRequest & { log: 'overdue' }): Promise<OverduePage> {
+    const filter = filterIn({ ...noFilter, states: ['pending', 'processing'], types, ids });
+    const [first, ...rows] = await call('read_overdue_v1', [now(), JSON.stringify(filter), belowOf(cursor), limit]);
+    return { doubt: first![2] as string | null, ...foundIn(rows) };
   }
 
   return {
@@ -200,12 +209,7 @@ function verbsOn({ call, context, sender, give }: VerbParts): Verbs {
     },
     pause: pause as Store['pause'],
     async find({ filter, cursor, limit }) {
-      const rows = await call('find_v1', [now(), JSON.stringify(filterIn(filter)), belowOf(cursor), limit]);
-      const next = rows.find(([job]) => job === null)?.[1] as number | undefined;
-      return {
-        jobs: rows.filter(([job]) => job !== null).map(([job]) => jobIn(job as string)),
-        next: cursorOf(next ?? null),
-      };
+      return foundIn(await call('find_v1', [now(), JSON.stringify(filterIn(filter)), belowOf(cursor), limit]));
     },
     async tally({ jobRetentionMs, cleanupIntervalMs, useCompletedTime }) {
       return tallyIn(await call('tally_v1', [now(), jobRetentionMs, cleanupIntervalMs, useCompletedTime]));
@@ -219,6 +223,14 @@ function verbsOn({ call, context, sender, give }: VerbParts): Verbs {
       tell(hints);
       return answers.split(',') as SettleAnswer[];
     },
+  };
+}
+
+function foundIn(rows: Rows): Pick<OverduePage, 'jobs' | 'next'> {
+  const next = rows.find(([job]) => job === null)?.[1] as number | undefined;
+  return {
+    jobs: rows.filter(([job]) => job !== null).map(([job]) => jobIn(job as string)),
+    next: cursorOf(next ?? null),
   };
 }
 

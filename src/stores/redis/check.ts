@@ -34,6 +34,13 @@ async function infosOf(connection: Connection): Promise<readonly Facts[]> {
   return answers === null ? [{}] : answers.map((text) => factsOf(String(text)));
 }
 
+/** How many replicas the server wants before it takes a write; null: this user may not ask. */
+export async function wantedReplicas(connection: Connection): Promise<number | null> {
+  const answers = await ifAllowed(connection.sendToAll('config', ['get', 'min-replicas-to-write']));
+  const wanted = answers?.map((answer) => Number(pairs(answer)?.['min-replicas-to-write'] ?? Number.NaN));
+  return wanted === undefined || wanted.some(Number.isNaN) ? null : Math.max(0, ...wanted);
+}
+
 function factsOf(text: string): Facts {
   const facts: Record<string, string> = {};
   for (const line of text.split('\r\n')) {
@@ -141,10 +148,15 @@ return mark
 `,
 };
 
-/** Writes nothing, but may: a server that has no memory left, or that takes no writes, does not let it start. */
+/**
+ * Changes nothing, but writes: a server that has no memory left, or that takes no writes, does not let it start, and one that lets
+ * this user only read refuses the deletion of what is never there.
+ */
 export const writingScript: Script = {
   name: 'writing',
   text: `#!lua
+local gone = redis.pcall('HDEL', KEYS[1] .. 'n', '')
+if type(gone) == 'table' then return redis.error_reply('NOPERM ' .. gone.err) end
 local time = redis.call('TIME')
 return { time[1] .. string.format('%03d', time[2] / 1000), redis.call('HGET', KEYS[1] .. 'n', 'epoch') or '0' }
 `,
@@ -160,11 +172,16 @@ export async function inspectWriting(
     const [at, epoch] = (await repeatable(call(writingScript, []), where)) as readonly [string, string];
     return clockWarnings(Math.max(Number(at), givenNow ?? 0), Number(epoch), 'the server');
   } catch (error) {
-    if (!(error instanceof LastoutError && error.code === 'STORE_FULL')) throw error;
+    if (!(error instanceof LastoutError)) throw error;
     const message = `${where} has no memory left (maxmemory): new jobs cannot be stored. Raise it, or let jobs go sooner.`;
-    return [{ code: 'OUT_OF_MEMORY', message, blocks: true }];
+    if (error.code === 'STORE_FULL') return [{ code: 'OUT_OF_MEMORY', message, blocks: true }];
+    if (!refusesWriting.has(error.details?.['redisError'])) throw error;
+    return [{ code: error.code, message: error.message, blocks: true }];
   }
 }
+
+/** It can be read all the same, and may have the last word; a replica, or one that lacks replicas, says something else. */
+const refusesWriting: ReadonlySet<unknown> = new Set(['MISCONF', 'NOPERM']);
 
 export interface Mark {
   /** The name of the data that are there now. */

@@ -20,6 +20,14 @@ return { ARGV[1], ARGV[2] }
 `,
 };
 
+/** The same where both are there, of a server that cannot be written, too. */
+export const knownScript: Script = {
+  name: 'known',
+  text: `#!lua flags=no-writes
+return redis.call('HMGET', KEYS[1] .. 'n', 'identity', 'place')
+`,
+};
+
 export interface Identity {
   read(): Promise<string>;
   check(): Promise<readonly StoreWarning[]>;
@@ -37,14 +45,19 @@ export async function openIdentity(
   async function ask(how: 'new' | ''): Promise<readonly [string, string]> {
     return (await repeatable(call(identityScript, [known, here, how]), where)) as [string, string];
   }
+  /** Writes only what is missing. */
+  async function look(): Promise<readonly [string, string]> {
+    const [own, place] = (await call(knownScript, [])) as [string | null, string | null];
+    return own === null || place === null ? ask('') : [own, place];
+  }
   [known] = await ask(identity ?? '');
   return {
     async read() {
-      [known] = await ask('');
+      [known] = await look();
       return known;
     },
     async check() {
-      const [, noted] = await ask('');
+      const [, noted] = await look();
       return noted === here ? [] : [copyWarning(where, noted, here)];
     },
   };

@@ -1,17 +1,17 @@
 /** `lastout/redis` */
 import type { Durability, Store, StoreContext, StoreFactory } from '../../core/store.js';
 import { type Call, createCall, loadScripts } from './call.js';
-import { admit, inspect, inspectWriting, markScript, placeMark, writingScript } from './check.js';
+import { admit, inspect, inspectWriting, markScript, placeMark, wantedReplicas, writingScript } from './check.js';
 import { type Connection, createConnection } from './connection.js';
 import { LastoutError } from '../../core/errors.js';
 import { mayComeUp } from './errors.js';
 import { createHearing, type Hearing } from './hear.js';
 import { createMeeting, type Ear, type Meeting } from '../../core/meeting.js';
-import { identityScript, openIdentity } from './identity.js';
+import { identityScript, knownScript, openIdentity } from './identity.js';
 import { upgradeLayout } from './layout.js';
 import { scripts } from './scripts.js';
 import { type RedisSource, readSource, type Source } from './source.js';
-import { expectWaiting, replicaWarnings } from './replicas.js';
+import { doubtIn, expectWaiting, goodReplicas, replicaWarnings } from './replicas.js';
 import { redisVerbs } from './store.js';
 
 export type { GivenClient, RedisSource } from './source.js';
@@ -84,7 +84,7 @@ async function connect(source: Source, system: StoreContext['system']): Promise<
   try {
     await connection.ready('hold');
     const { durability } = await admit(connection);
-    await loadScripts(connection, [...Object.values(scripts), markScript, identityScript, writingScript]);
+    await loadScripts(connection, [...Object.values(scripts), markScript, identityScript, knownScript, writingScript]);
     const hearing = createHearing(source, connection, system);
     return {
       source,
@@ -132,7 +132,10 @@ async function openNamespace(shared: Shared, context: StoreContext, release: () 
   const mark = await placeMark(call, () => context.system.id(), connection.where);
   await upgradeLayout(call, context.namespace, connection.where);
   const identity = await openIdentity(call, source, context, connection.where);
-  const verbs = await redisVerbs({ call, context, mark, identity, sender: meeting.sender, give: meeting.give });
+  const doubtOf = async (info: string): Promise<string | null> =>
+    doubtIn(info, replicas, goodReplicas(info) === null ? null : await wantedReplicas(connection));
+  const { give } = meeting;
+  const verbs = await redisVerbs({ call, context, mark, identity, doubtOf, sender: meeting.sender, give });
   const own = new Set<() => void>();
   return {
     ...verbs,
@@ -155,7 +158,8 @@ async function openNamespace(shared: Shared, context: StoreContext, release: () 
       shared.durability = durability;
       const writing = await inspectWriting(call, context.system.givenNow(), connection.where);
       const ofReplicas = replicaWarnings({ attached, isCluster: source.isCluster }, replicas, connection.where);
-      const ofData = [...(await mark.check()), ...(await identity.check())];
+      // These two write what they miss.
+      const ofData = writing.some(({ blocks }) => blocks) ? [] : [...(await mark.check()), ...(await identity.check())];
       return [...warnings, ...source.warnings, ...ofReplicas, ...ofData, ...writing];
     },
     async close() {

@@ -9,6 +9,8 @@ export interface RedisParts {
   readonly context: StoreContext;
   readonly mark: Mark;
   readonly identity: Identity;
+  /** Why the server that says this of its replication may not have the last word; null: it is the primary. */
+  doubtOf(info: string): Promise<string | null>;
   /** The database and something random, without spaces: who publishes a hint. */
   readonly sender: string;
   /** Tells the listeners of this process; the others hear what the script publishes. */

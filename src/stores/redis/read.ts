@@ -21,7 +21,10 @@ import { jobIn, shapesIn, type View } from './rows.js';
 /** A script stops everybody while it runs: more rows are read by more calls. */
 const rowsMax = 2_000;
 
-export async function readLog(look: Reach, request: Exclude<ReadRequest, { log: 'identity' }>): Promise<LogAnswer> {
+export async function readLog(
+  look: Reach,
+  request: Exclude<ReadRequest, { log: 'identity' | 'overdue' }>,
+): Promise<LogAnswer> {
   switch (request.log) {
     case 'events': {
       const from = readFrom(request.after);

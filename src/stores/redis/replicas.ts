@@ -139,6 +139,27 @@ function replicasIn(info: string): readonly Replica[] | null {
   return found.sort((a, b) => b.offset - a.offset);
 }
 
+/**
+ * Why a server may not have the last word: by what it says of its replication, and what is wanted of it, here (`least`) or by
+ * itself (min-replicas-to-write, null: this user may not ask). Null: it is the primary and lacks none.
+ */
+export function doubtIn(info: string, least: number | null, wanted: number | null): string | null {
+  if (info === '') return 'it does not let this user ask whether it is the primary (INFO)';
+  const attached = replicasIn(info);
+  if (!attached) return 'it is a replica';
+  if (attached.length < (least ?? 0))
+    return `it has ${attached.length} of the ${least} replicas that must have a write`;
+  const good = goodReplicas(info);
+  if (good === null || (wanted !== null && good >= wanted)) return null;
+  return 'it lacks replicas that it wants for a write (min-replicas-to-write), or does not let this user ask (CONFIG GET)';
+}
+
+/** Those that are near enough to be written; null: the server does not ask for any. */
+export function goodReplicas(info: string): number | null {
+  const good = /^min_slaves_good_slaves:(\d+)/m.exec(info)?.[1];
+  return good === undefined ? null : Number(good);
+}
+
 interface Known {
   /** For how many a WAIT waits. */
   expected(least: number): number;

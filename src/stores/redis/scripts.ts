@@ -24,7 +24,7 @@ import { plan } from './lua/plan.js';
 import { due, readClaims, readDue, readEvents, readLanes, readLines } from './lua/read.js';
 import { ready } from './lua/ready.js';
 import { rows } from './lua/rows.js';
-import { find, findVerb, scan } from './lua/scan.js';
+import { find, findVerb, overdue, scan } from './lua/scan.js';
 import { note, settle, settleBatch } from './lua/settle.js';
 import { head, keys, log, step } from './lua/step.js';
 import { sweep } from './lua/sweep.js';
@@ -90,6 +90,7 @@ export const scripts = {
   keepLimits: writing('keepLimits', keepLimits),
   find: reading('find', ...lookedAt, scan, view, find, findVerb),
   tally: reading('tally', ...lookedAt, retention, limits, allowances, paused, due, tally),
+  readOverdue: reading('readOverdue', ...lookedAt, scan, view, find, overdue),
   readEvents: reading('readEvents', readEvents),
   readLines: reading('readLines', readLines),
   readClaims: reading('readClaims', ...lookedAt, readClaims),

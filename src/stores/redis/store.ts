@@ -2,15 +2,18 @@
 import type { Ending } from '../../core/ending.js';
 import type { QueueLimits } from '../../core/limits.js';
 import { noTransactions } from '../../core/refusal.js';
-import type {
-  Claimed,
-  ClaimRequest,
-  MoveOutcome,
-  ReadRequest,
-  SettleAnswer,
-  Settlement,
-  Store,
-  StoredJob,
+import type { State } from '../../core/job.js';
+import {
+  type Claimed,
+  type ClaimRequest,
+  type MoveOutcome,
+  noFilter,
+  type OverduePage,
+  type ReadRequest,
+  type SettleAnswer,
+  type Settlement,
+  type Store,
+  type StoredJob,
 } from '../../core/store.js';
 import type { StandingFence, SubjectFence } from '../../core/subject.js';
 import { cleanupArgs, cursorOf, filterArgs, list, moveText, type Value } from './args.js';
@@ -63,7 +66,14 @@ export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
     limited = `${born},${at}`;
   }
   async function read(request: ReadRequest): Promise<unknown> {
-    return request.log === 'identity' ? parts.identity.read() : readLog(look, request);
+    if (request.log === 'identity') return parts.identity.read();
+    return request.log === 'overdue' ? overdue(request) : readLog(look, request);
+  }
+  async function overdue({ types, ids, cursor, limit }: ReadRequest & { log: 'overdue' }): Promise<OverduePage> {
+    const filter = { ...noFilter, states: live, types, ids };
+    const reply = await look('readOverdue', filterArgs(filter, cursor, limit));
+    const [next, shapeList, views, info] = reply as [...FoundReply, string];
+    return { doubt: await parts.doubtOf(info), ...foundIn([next, shapeList, views]) };
   }
 
   async function pause(
@@ -135,10 +145,7 @@ export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
     },
     pause: pause as Store['pause'],
     async find({ filter, cursor, limit }) {
-      const reply = await look('find', filterArgs(filter, cursor, limit));
-      const [next, shapeList, views] = reply as [string | null, string[], View[]];
-      const shapes = shapesIn(shapeList);
-      return { jobs: views.map((view) => jobIn(view, shapes)), next: cursorOf(next) };
+      return foundIn((await look('find', filterArgs(filter, cursor, limit))) as FoundReply);
     },
     async tally({ cleanupIntervalMs, jobRetentionMs, useCompletedTime }) {
       const reply = await look('tally', [cleanupIntervalMs, jobRetentionMs, +useCompletedTime]);
@@ -159,6 +166,15 @@ export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
   };
   await keepLimits();
   return verbs;
+}
+
+const live: readonly State[] = ['pending', 'processing'];
+
+type FoundReply = [next: string | null, shapes: string[], views: View[]];
+
+function foundIn([next, shapeList, views]: FoundReply): Pick<OverduePage, 'jobs' | 'next'> {
+  const shapes = shapesIn(shapeList);
+  return { jobs: views.map((view) => jobIn(view, shapes)), next: cursorOf(next) };
 }
 
 function limitsArgs(limits: ReadonlyMap<string, QueueLimits>): Value[] {

@@ -207,8 +207,10 @@ function engineOf(
     },
     identity: () => step('reading')(() => readIdentity(connection, namespace)),
     async check() {
-      const warnings = await warningsOf(connection);
-      await step('writing')(() => tables.rewrite());
+      const warnings = [
+        ...(await warningsOf(connection)),
+        ...(await refusalOf(step('writing')(() => tables.rewrite()))),
+      ];
       return warnings.length > 0 ? warnings : step('reading')(() => copyWarnings(connection, namespace));
     },
     async close() {
@@ -217,6 +219,18 @@ function engineOf(
       await release();
     },
   };
+}
+
+/** A disk that is full, or a file that may not be written, is refused for certain; a lock that lasts is not. */
+async function refusalOf(written: Promise<void>): Promise<readonly StoreWarning[]> {
+  try {
+    await written;
+    return [];
+  } catch (error) {
+    const { code, message } = error as LastoutError;
+    if (code !== 'STORE_FULL' && code !== 'STORE_READONLY') throw error;
+    return [{ code, message, blocks: true }];
+  }
 }
 
 async function warningsOf({ db, where, path, inode }: Connection): Promise<readonly StoreWarning[]> {

@@ -32,7 +32,7 @@ export interface SqliteTables extends Tables {
   join(job: NewJob, now: number): boolean;
   /** Null when a claim would find something to do. */
   quiet(request: ClaimRequest, now: number): { readonly nextDueAt: number | null } | null;
-  /** Writes something that changes nothing: whether writing works is seen by writing. */
+  /** Adds something and takes it away: whether writing works, and whether the file can grow, is seen by writing. */
   rewrite(): void;
 }
 
@@ -40,7 +40,9 @@ export interface SqliteTables extends Tables {
 export function createTables(db: SqliteDatabase, namespace: string, isOurs: boolean): SqliteTables {
   const names = namesOf(namespace);
   const session = createSession(db, names, isOurs);
-  const same = session.sql(`update ${names('meta')} set value = value where name = 'schema'`);
+  // A row that is written as it was is not written at all; this one takes pages of its own.
+  const added = session.sql(`insert into ${names('meta')} (name, value) values ('probe', hex(zeroblob(8192)))`);
+  const taken = session.sql(`delete from ${names('meta')} where name = 'probe'`);
   const live = createLive(session);
   const pending = createPending(session, live);
   const claims = createClaims(session, live);
@@ -150,7 +152,10 @@ export function createTables(db: SqliteDatabase, namespace: string, isOurs: bool
     nextSeq: () => session.counts.advance('seq', 1),
     nextEpoch: (least) => session.counts.raise('epoch', least),
     lastEpoch: () => session.counts.read('epoch'),
-    rewrite: () => void same.run(),
+    rewrite() {
+      added.run();
+      taken.run();
+    },
     scan,
     addLines: (row, lines) => lineLog.addLines(row, lines),
     lines: (id) => lineLog.lines(id),

@@ -18,6 +18,7 @@ import { lapseCases } from './lapse.js';
 import { limitCases } from './limits.js';
 import { moveCases } from './move.js';
 import { noteCases } from './note.js';
+import { overdueCases } from './overdue.js';
 import { ownCases } from './own.js';
 import { pauseCases } from './pause.js';
 import { planCases } from './plan.js';
@@ -56,6 +57,7 @@ export const storeCases: readonly StoreCase[] = [
   ...subjectCases,
   ...readCases,
   ...dueCases,
+  ...overdueCases,
   ...tallyCases,
   ...limitCases,
   ...fullCases,

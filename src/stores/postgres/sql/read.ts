@@ -1,5 +1,7 @@
 /** Read, note and pause. */
 import { systemQueue } from '../../../core/names.js';
+import { defaults } from '../../../core/policy.js';
+import { dueAtField } from '../rows.js';
 import { isType, now, readCommitted, settings } from './settings.js';
 
 /** Lines of a job's log, and their bytes; then one line that says so. */
@@ -21,6 +23,31 @@ begin
   return query select e.no, e.at, e.name, e.type, e.queue, e.subject, e.attempt, e.error, e.ids, e.progress
     from ${s}.events e
     where e.no >= p_from and e.no < v_decided and e.name is not null order by e.no limit p_limit;
+end $$;
+
+-- Why what this server says may be out of date; null: it is the primary, and has the standbys that it waits for. Who may not see
+-- which of them keep up (pg_monitor) cannot know.
+create function ${s}.doubt() returns text language plpgsql stable as $$
+declare
+  v_names text := current_setting('synchronous_standby_names');
+begin
+  if pg_is_in_recovery() then return 'it is a standby'; end if;
+  if v_names <> '' and (select count(*) from pg_stat_replication r where r.sync_state in ('sync', 'quorum'))
+    < coalesce(substring(v_names from '(?i)^ *(?:first|any)? *([0-9]+) *[(]')::int, 1) then
+    return 'it lacks standbys that it waits for (synchronous_standby_names), or does not let this role see them';
+  end if;
+  return null;
+end $$;
+
+-- As find_v1; the first line says whether to doubt it.
+create function ${s}.read_overdue_v1(p_now bigint, p_filter text, p_below bigint, p_limit int)
+returns table (job text, next bigint, doubt text) language plpgsql stable ${settings} as $$
+declare
+  v_now bigint := ${now};
+begin
+  return query select null::text, null::bigint, ${s}.doubt();
+  return query select f.job, f.next, null::text from ${s}.find_v1(v_now, p_filter, p_below, p_limit) f
+    where f.job is null or (f.job::json->>${dueAtField})::bigint <= v_now - ${defaults.storeCallMs};
 end $$;
 
 create function ${s}.read_lines_v1(p_id text) returns table (at bigint, message text, fields text)

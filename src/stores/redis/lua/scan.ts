@@ -229,6 +229,18 @@ local function search(filter)
   return found, nil
 end
 `;
+/** As find, with what the server says of its replication: both are of one moment and one server. */
+export const overdue = String.raw`
+local found, following = search(filterArg())
+local jobs = {}
+for _, row in ipairs(found) do
+  local shown = view.of(row)
+  local dueAt = tonumber(shown[DUE_AT])
+  if dueAt and dueAt <= now then jobs[#jobs + 1] = shown end
+end
+local info = redis.pcall('INFO', 'replication')
+return { following or false, view.shapes(), jobs, type(info) == 'string' and info or '' }
+`;
 export const findVerb = String.raw`
 local found, following = search(filterArg())
 local jobs = {}

@@ -1,5 +1,7 @@
 /** A row as the outside sees it: a list of columns, in the order that rows.ts of this store reads. */
 export const view = String.raw`
+-- The place of the last deadline among the columns.
+local DUE_AT = 25
 do
 local shown, shownList = {}, {}
 -- The shapes that an answer names, each once: number, text, …

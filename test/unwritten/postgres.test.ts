@@ -1,0 +1,57 @@
+// PostgreSQL that can be read and not written: what is expired goes where the server is the primary for certain, and else stays.
+import { describe, expect, test } from 'vitest';
+import { open } from '../../src/index.js';
+import { copyOfPostgres, isServed, privatePostgres } from '../services.js';
+import { plainClient as pgClient } from '../stores/postgres-support.js';
+import { closedAfterwards } from '../support.js';
+import { eventually, expectDestroyed, expectEnded, expectKept, leased, recorded } from './support.js';
+
+describe.skipIf(!isServed('postgres'))('on PostgreSQL', { timeout: 150_000 }, () => {
+  async function set(url: string, name: string, value: string): Promise<void> {
+    const client = await pgClient(url);
+    await client.query('set default_transaction_read_only = off');
+    await client.query(`alter system set ${name} = '${value}'`);
+    await client.query('select pg_reload_conf()');
+  }
+
+  test('one that begins transactions read-only', async () => {
+    const { url } = await privatePostgres();
+    const it = await leased(url);
+    await set(url, 'default_transaction_read_only', 'on');
+    await expectDestroyed(it);
+    await set(url, 'default_transaction_read_only', 'off');
+    await expectEnded(it);
+  });
+
+  test('one that lacks the standbys that it waits for is not believed', async () => {
+    const { url } = await privatePostgres();
+    const it = await leased(url);
+    await set(url, 'default_transaction_read_only', 'on');
+    await set(url, 'synchronous_standby_names', 'FIRST 1 (elsewhere)');
+    await expectKept(it);
+    await set(url, 'synchronous_standby_names', '');
+    await set(url, 'default_transaction_read_only', 'off');
+    await expectEnded(it);
+  });
+
+  test('nor is a standby', async () => {
+    const primary = await privatePostgres();
+    const standby = await copyOfPostgres(primary, { follows: true });
+    await standby.start();
+    const it = await leased(primary.url);
+    await eventually('it has both', async () => {
+      const { rows } = await (await pgClient(standby.url)).query('select id from lastout.jobs where type = $1', [
+        'lastout.lease.room',
+      ]);
+      return rows.length === 2;
+    });
+    await primary.stop('immediate');
+    const { logger, lines } = recorded();
+    const reader = closedAfterwards(await open(standby.url, { resources: [it.room.resource], logger }));
+    const there = { ...it, queue: reader, lines };
+    await expectKept(there);
+    await (await pgClient(standby.url)).query('select pg_promote()');
+    expect(await reader.wait(it.brief.id, { timeout: '40s' })).toMatchObject({ state: 'completed' });
+    expect(it.room.names()).toEqual([it.held.name]);
+  });
+});
