@@ -190,7 +190,7 @@ export const mutants = [
     name: 'an orphan is not asked for once more before the deed',
     file: 'src/lifecycle/orphan-sweep.ts',
     from: 'const still = await askAll(parts, subjects.slice(at, at + idsMax));',
-    to: 'const still = { absent: subjects.slice(at, at + idsMax), failures: 0 };',
+    to: 'const still = { over: [], absent: subjects.slice(at, at + idsMax), failures: 0 };',
     tests: ['test/orphans.test.ts'],
   },
   {
@@ -742,5 +742,34 @@ export const mutants = [
     from: "<> 'read committed'${also} then",
     to: "= 'none'${also} then",
     tests: ['test/stores/postgres-isolation.test.ts'],
+  },
+  // ---- subjects that are over ------------------------------------------------------------------------------------------
+  {
+    name: 'a subject that is over is counted by the brake',
+    file: 'src/lifecycle/orphan-sweep.ts',
+    from: 'absent.size > rule.brake.share * subjects.size;',
+    to: 'absent.size + asked.over.length > rule.brake.share * subjects.size;',
+    tests: ['test/orphans.test.ts'],
+  },
+  {
+    name: 'the brake keeps a subject that is over',
+    file: 'src/lifecycle/orphan-sweep.ts',
+    from: 'condemnAll(parts, asked.over, braked ? [] : confirmed)',
+    to: 'condemnAll(parts, braked ? [] : asked.over, braked ? [] : confirmed)',
+    tests: ['test/orphans.test.ts'],
+  },
+  {
+    name: 'a subject that is over is not asked for once more before the deed',
+    file: 'src/lifecycle/orphan-sweep.ts',
+    from: 'const still = await askAll(parts, subjects.slice(at, at + idsMax));',
+    to: 'const still = { over: subjects.slice(at, at + idsMax), absent: [], failures: 0 };',
+    tests: ['test/orphans.test.ts'],
+  },
+  {
+    name: 'a subject that was over and is absent now is condemned without being confirmed',
+    file: 'src/lifecycle/orphan-sweep.ts',
+    from: 'if (mayBeAbsent.has(subject)) await end',
+    to: 'await end',
+    tests: ['test/orphans.test.ts'],
   },
 ];
