@@ -772,4 +772,13 @@ export const mutants = [
     to: 'await end',
     tests: ['test/orphans.test.ts'],
   },
+
+  // ---- trip-dispatch --------------------------------------------------------------------------------------------------
+  {
+    name: 'a trip that is cancelled is called absent',
+    file: 'examples/trip-dispatch/src/orphaned-job-cleanup-service.ts',
+    from: "? 'present' : 'over';",
+    to: "? 'present' : 'absent';",
+    tests: ['examples/trip-dispatch/test/sweep.test.ts'],
+  },
 ];

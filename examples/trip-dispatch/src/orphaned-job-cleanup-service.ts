@@ -1,5 +1,6 @@
-import { defineJob, handle, type JobType } from 'lastout';
+import { defineJob, handle, type JobType, type Presence } from 'lastout';
 import type { Parts } from './parts.js';
+import type { Trip } from './trips.js';
 
 const everyTwoMinutes = '*/2 * * * *';
 
@@ -71,8 +72,8 @@ export class OrphanedJobCleanupService {
   }
 }
 
-type Presence = 'present' | 'absent' | 'unknown';
-
-function presenceOf(trip: { readonly status: string } | null): Presence {
-  return trip?.status === 'PENDING' ? 'present' : 'absent';
+/** A trip that is there and not PENDING is over, and no sign of a database that has lost its trips. */
+function presenceOf(trip: Trip | null): Presence {
+  if (!trip) return 'absent';
+  return trip.status === 'PENDING' ? 'present' : 'over';
 }

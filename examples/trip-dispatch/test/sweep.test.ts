@@ -33,6 +33,24 @@ describe.each(engines)('%s', (engine) => {
     expect(await at.requestJob('missing', 'busy')).toMatchObject({ state: 'cancelled', error: { code: 'ORPHANED' } });
   });
 
+  test('004-14 004-15 of 25 trips ten are CANCELLED: the first sweep removes the jobs of all ten, and of no other', async () => {
+    const at = await stage({ engine });
+    const ids = Array.from({ length: 25 }, (_, n) => `t${n}`);
+    await delayed(at, ...ids);
+    for (const tripId of ids.slice(0, 10)) await at.trips.updateStatus(tripId, 'CANCELLED');
+    expect(await at.app.cleanup.cleanupOrphanedJobs()).toEqual({ checked: 25, removed: 20 });
+    const left = (await at.queue.find({ state: 'pending', limit: 100 })).items.map(({ subject }) => subject);
+    expect([...new Set(left)].sort()).toEqual(
+      ids
+        .slice(10)
+        .map((tripId) => `trip:${tripId}`)
+        .sort(),
+    );
+    expect(left).toHaveLength(30);
+    await at.clock.advance('1s');
+    expect((await at.queue.alerts()).filter(({ rule }) => rule === 'cleanupFailing')).toEqual([]);
+  });
+
   test('004-15 valid jobs stay, and so does what runs', async () => {
     const door = new Door();
     const at = await stage({
@@ -157,6 +175,16 @@ test('004-16 a database that has lost its trips condemns nobody: too many at onc
   expect(await at.live()).toHaveLength(40);
   await at.clock.advance('1s');
   expect((await at.queue.alerts()).map(({ rule, state }) => `${rule} ${state}`)).toContain('cleanupFailing firing');
+});
+
+test('004-16 trips that are over are removed also where too many others seem to be lost', async () => {
+  const at = await stage();
+  await delayed(at, ...Array.from({ length: 20 }, (_, n) => `t${n}`));
+  for (let n = 0; n < 7; n++) at.trips.delete(`t${n}`);
+  for (let n = 7; n < 10; n++) await at.trips.updateStatus(`t${n}`, 'CANCELLED');
+  expect(await at.app.cleanup.cleanupOrphanedJobs()).toEqual({ checked: 20, removed: 6 });
+  expect(await at.requestJob('t7', 'busy')).toMatchObject({ state: 'cancelled', error: { code: 'ORPHANED' } });
+  expect(await at.requestJob('t0', 'busy')).toMatchObject({ state: 'pending' });
 });
 
 test('004-29 jobs are removed by trip and by sweep, and both say so', async () => {
