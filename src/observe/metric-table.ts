@@ -158,5 +158,8 @@ export const gauges = {
     name: 'avgJobLifetime',
     help: 'Milliseconds from created to ended, on average, of jobs that ended in this process.',
   },
-  failedCleanups: { name: 'failedCleanups', help: 'Failures in sweeps for orphans of this process.' },
+  failedCleanups: {
+    name: 'failedCleanups',
+    help: 'Failures in sweeps for orphans of this process, and sweeps that stopped.',
+  },
 } as const satisfies { readonly [name: string]: Omit<Described, 'labels'> & { labels?: readonly string[] } };

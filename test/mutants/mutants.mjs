@@ -781,4 +781,25 @@ export const mutants = [
     to: "? 'present' : 'absent';",
     tests: ['examples/trip-dispatch/test/sweep.test.ts'],
   },
+  {
+    name: 'a sweep that the brake stops is no failed cleanup for the metric',
+    file: 'src/observe/metrics.ts',
+    from: "name === 'orphan_sweep_failures' || name === 'orphan_sweeps_braked'",
+    to: "name === 'orphan_sweep_failures'",
+    tests: ['test/metrics.test.ts'],
+  },
+  {
+    name: 'a removal that failed is in the metric and not in the alert',
+    file: 'examples/trip-dispatch/src/orphaned-job-metrics.ts',
+    from: 'if (!failedCleanups.open) return alerts;',
+    to: 'if (!failedCleanups.open || alerts.length >= 0) return alerts;',
+    tests: ['examples/trip-dispatch/test/monitoring.test.ts'],
+  },
+  {
+    name: 'orphaned jobs that the brake keeps are in the alert and not in the metric',
+    file: 'examples/trip-dispatch/src/orphaned-job-metrics.ts',
+    from: "totalOrphanedJobs: orphans + read('lastout_orphans'),",
+    to: 'totalOrphanedJobs: orphans,',
+    tests: ['examples/trip-dispatch/test/monitoring.test.ts'],
+  },
 ];

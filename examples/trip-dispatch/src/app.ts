@@ -1,5 +1,6 @@
 import { handle, type Logger, open, type OpenOptions, type Queue, type StoreFactory } from 'lastout';
 import { InMemoryDriverService } from './drivers.js';
+import { FailedCleanups } from './failed-cleanups.js';
 import { InMemoryNotificationService } from './notifications.js';
 import { OrphanedJobCleanupService } from './orphaned-job-cleanup-service.js';
 import { type Config, defaultConfig, type Parts } from './parts.js';
@@ -44,6 +45,7 @@ export class TripDispatch implements AsyncDisposable {
       alerts: { rules: { manyOrphans: { above: highOrphanCount } } },
       ...(clock && { clock }),
     });
+    const now = (): Date => clock?.now() ?? new Date();
     return new TripDispatch({
       queue,
       tripService: new InMemoryTripService(),
@@ -51,7 +53,8 @@ export class TripDispatch implements AsyncDisposable {
       notifications: new InMemoryNotificationService(),
       logger,
       config: { ...defaultConfig, ...config },
-      now: () => clock?.now() ?? new Date(),
+      now,
+      failedCleanups: new FailedCleanups(now),
       ...given,
     });
   }

@@ -1,5 +1,6 @@
 import type { Logger, Queue } from 'lastout';
 import type { DriverService } from './drivers.js';
+import type { FailedCleanups } from './failed-cleanups.js';
 import type { NotificationService } from './notifications.js';
 import type { TripService } from './trips.js';
 
@@ -12,6 +13,7 @@ export interface Parts {
   readonly logger: Logger;
   readonly config: Config;
   readonly now: () => Date;
+  readonly failedCleanups: FailedCleanups;
 }
 
 export interface Config {

@@ -43,6 +43,7 @@ export async function tour(stage: Stage): Promise<void> {
   await showOutage(stage);
 
   say('\n5. What the dashboard shows');
+  await app.queue.sweep(); // what the sweeps above have done is in the ledger from here on
   for (const line of (await dashboard(app)).split('\n')) say(`   ${line}`);
   const { total, leftBehind } = await app.queue.stats();
   const left = total.pending + total.processing + leftBehind;

@@ -6,17 +6,14 @@ const fenceMs = 2 * requestTtlMs;
 
 /** Removes jobs by their trip, whichever queue they are in: waiting, delayed and active ones. */
 export class TripJobs {
-  /** How often it did not work. */
-  failures = 0;
-
-  constructor(private readonly parts: Pick<Parts, 'queue' | 'logger'>) {}
+  constructor(private readonly parts: Parts) {}
 
   /** The trip is over already, so a failure loses nothing: its jobs do nothing any more, and the next cleanup finds them. */
   async removeAllJobsForTrip(tripId: string, reason: string): Promise<void> {
     try {
       await this.parts.queue.endSubject(tripSubject(tripId), reason, { fence: fenceMs });
     } catch (error) {
-      this.failures += 1;
+      this.parts.failedCleanups.add(1);
       this.parts.logger.error(`Jobs of trip ${tripId} could not be removed; the next cleanup does it`, {
         error: String(error),
       });
