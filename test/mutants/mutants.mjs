@@ -802,4 +802,18 @@ export const mutants = [
     to: 'totalOrphanedJobs: orphans,',
     tests: ['examples/trip-dispatch/test/monitoring.test.ts'],
   },
+  {
+    name: 'a request that is being processed reads as PENDING',
+    file: 'examples/trip-dispatch/src/trip-request-job.ts',
+    from: "processing: 'PROCESSING',",
+    to: "processing: 'PENDING',",
+    tests: ['examples/trip-dispatch/test/job-model.test.ts'],
+  },
+  {
+    name: 'the handler of a request is handed no metadata',
+    file: 'examples/trip-dispatch/src/app.ts',
+    from: 'requests.handleTripRequest(toTripRequestJob(job), job)',
+    to: 'requests.handleTripRequest({ ...toTripRequestJob(job), metadata: {} }, job)',
+    tests: ['examples/trip-dispatch/test/job-model.test.ts'],
+  },
 ];

@@ -7,7 +7,7 @@ import { type Config, defaultConfig, type Parts } from './parts.js';
 import { TripCancellationService } from './trip-cancellation-service.js';
 import { TripDispatcher } from './trip-dispatcher.js';
 import { TripJobs } from './trip-jobs.js';
-import { processTripRequest, timeoutTripRequest } from './trip-request-job.js';
+import { processTripRequest, timeoutTripRequest, toTripRequestJob } from './trip-request-job.js';
 import { TripRequestProcessor } from './trip-request-processor.js';
 import { TripTimeoutProcessor } from './trip-timeout-processor.js';
 import { InMemoryTripService } from './trips.js';
@@ -69,7 +69,7 @@ export class TripDispatch implements AsyncDisposable {
     await this.cleanup.start();
     await this.queue.work([
       this.cleanup.handler,
-      handle(processTripRequest, (context) => requests.handleTripRequest(context)),
+      handle(processTripRequest, ({ job }) => requests.handleTripRequest(toTripRequestJob(job), job)),
       handle(timeoutTripRequest, (context) => timeouts.handleTimeout(context)),
     ]);
   }

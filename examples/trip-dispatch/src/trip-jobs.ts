@@ -1,14 +1,38 @@
+import type { Job } from 'lastout';
 import type { Parts } from './parts.js';
-import { requestTtlMs, tripSubject } from './trip-request-job.js';
+import {
+  processTripRequest,
+  requestId,
+  requestTtlMs,
+  toTripRequestJob,
+  type TripRequest,
+  type TripRequestJob,
+  tripSubject,
+} from './trip-request-job.js';
 
 /** No job of a trip that is over is taken in for so long: longer than any that was on its way could matter. */
 const fenceMs = 2 * requestTtlMs;
 
-/** Removes jobs by their trip, whichever queue they are in: waiting, delayed and active ones. */
+/** The jobs of a trip: its requests as one reads them, and their removal. */
 export class TripJobs {
   constructor(private readonly parts: Parts) {}
 
-  /** The trip is over already, so a failure loses nothing: its jobs do nothing any more, and the next cleanup finds them. */
+  /** What has become of the request to one driver, as long as its job is kept. */
+  async requestOf(tripId: string, driverId: string): Promise<TripRequestJob | null> {
+    const job = await this.parts.queue.get(processTripRequest, requestId({ tripId, driverId }));
+    return job && toTripRequestJob(job);
+  }
+
+  /** All requests of a trip whose jobs are kept, newest first. */
+  async requestsOf(tripId: string): Promise<readonly TripRequestJob[]> {
+    const { items } = await this.parts.queue.find({
+      ...{ subject: tripSubject(tripId), type: processTripRequest.name },
+      limit: 200,
+    });
+    return items.map((job) => toTripRequestJob(job as unknown as Job<TripRequest>));
+  }
+
+  /** From both queues: waiting, delayed and active ones. The trip is over already, so a failure loses nothing: its jobs do nothing any more, and the next cleanup finds them. */
   async removeAllJobsForTrip(tripId: string, reason: string): Promise<void> {
     try {
       await this.parts.queue.endSubject(tripSubject(tripId), reason, { fence: fenceMs });

@@ -15,11 +15,11 @@ export interface TripRequest {
   readonly tripData: TripData;
 }
 
-/** A request as its readers see it. Dates are ISO texts. */
+/** A request as its handler and its readers see it. */
 export interface TripRequestJob extends TripRequest {
   readonly metadata: {
-    readonly createdAt: string;
-    readonly expiresAt: string;
+    readonly createdAt: Date;
+    readonly expiresAt: Date;
     readonly status: 'PENDING' | 'PROCESSING' | 'EXPIRED' | 'COMPLETED';
   };
 }
@@ -85,13 +85,12 @@ const statusOf: { readonly [state in State]: TripRequestJob['metadata']['status'
 };
 
 /** Dates and status are those of the job itself, so they agree with its ttl and are never out of date. */
-export function toTripRequestJob({ input, state, createdAt, expiresAt }: Job): TripRequestJob {
-  const request = input as unknown as TripRequest;
+export function toTripRequestJob({ input, state, createdAt, expiresAt }: Job<TripRequest>): TripRequestJob {
   return {
-    ...request,
+    ...input,
     metadata: {
-      createdAt: createdAt.toISOString(),
-      expiresAt: (expiresAt ?? new Date(createdAt.getTime() + requestTtlMs)).toISOString(),
+      createdAt,
+      expiresAt: expiresAt ?? new Date(createdAt.getTime() + requestTtlMs),
       status: statusOf[state],
     },
   };

@@ -236,9 +236,10 @@ test('004-28 a request that expires on its way to the handler is put back, and n
   const at = await stage({ tripService: trips, idle: true });
   await at.request('t1', 'd1');
   const job = (await at.requestJob('t1', 'd1'))!;
+  const request = (await at.app.jobs.requestOf('t1', 'd1'))!;
   trips.troubled.add('all');
   await at.clock.advance('5m');
-  const outcome = await new TripRequestProcessor(at.app.parts).handleTripRequest({ input: job.input, job } as never);
+  const outcome = await new TripRequestProcessor(at.app.parts).handleTripRequest(request, job);
   expect(outcome).toMatchObject({ outcome: 'snooze' });
   // No worker runs in this test, and an alert says so.
   expect(at.said('warn').filter((text) => !text.startsWith('Nobody takes'))).toEqual([]);
