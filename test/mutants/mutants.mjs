@@ -816,4 +816,11 @@ export const mutants = [
     to: 'requests.handleTripRequest({ ...toTripRequestJob(job), metadata: {} }, job)',
     tests: ['examples/trip-dispatch/test/job-model.test.ts'],
   },
+  {
+    name: 'a request is added without the ttl that is set',
+    file: 'examples/trip-dispatch/src/trip-request-job.ts',
+    from: 'request: { delay: 0, ttl, keep }',
+    to: 'request: { delay: 0, ttl: 300_000, keep }',
+    tests: ['examples/trip-dispatch/test/config.test.ts'],
+  },
 ];

@@ -1,9 +1,10 @@
 import { handle, type Logger, open, type OpenOptions, type Queue, type StoreFactory } from 'lastout';
+import { type Config, readConfig } from './config.js';
 import { InMemoryDriverService } from './drivers.js';
 import { FailedCleanups } from './failed-cleanups.js';
 import { InMemoryNotificationService } from './notifications.js';
 import { OrphanedJobCleanupService } from './orphaned-job-cleanup-service.js';
-import { type Config, defaultConfig, type Parts } from './parts.js';
+import type { Parts } from './parts.js';
 import { TripCancellationService } from './trip-cancellation-service.js';
 import { TripDispatcher } from './trip-dispatcher.js';
 import { TripJobs } from './trip-jobs.js';
@@ -36,13 +37,13 @@ export class TripDispatch implements AsyncDisposable {
   }
 
   static async open(where: string | StoreFactory, options: AppOptions): Promise<TripDispatch> {
-    const { logger, config, clock, ...given } = options;
-    const { highOrphanCount } = { ...defaultConfig, ...config };
+    const { logger, clock, ...given } = options;
+    const config = readConfig(options.config ?? {});
     const queue = await open(where, {
       logger,
       cleanup: { cleanupIntervalMs },
       metrics: true,
-      alerts: { rules: { manyOrphans: { above: highOrphanCount } } },
+      alerts: { rules: { manyOrphans: { above: config.highOrphanCount } } },
       ...(clock && { clock }),
     });
     const now = (): Date => clock?.now() ?? new Date();
@@ -52,10 +53,10 @@ export class TripDispatch implements AsyncDisposable {
       driverService: new InMemoryDriverService(),
       notifications: new InMemoryNotificationService(),
       logger,
-      config: { ...defaultConfig, ...config },
       now,
       failedCleanups: new FailedCleanups(now),
       ...given,
+      config,
     });
   }
 

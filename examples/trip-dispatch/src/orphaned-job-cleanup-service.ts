@@ -1,8 +1,6 @@
-import { defineJob, handle, type Job, type JobType, type Presence } from 'lastout';
+import { defineJob, handle, type Job, type JobType, LastoutError, type Presence } from 'lastout';
 import type { Parts } from './parts.js';
 import type { Trip } from './trips.js';
-
-const everyTwoMinutes = '*/2 * * * *';
 
 const cleanup = defineJob<null, Cleaned | null>('cleanup-orphaned-jobs', {
   queue: 'cleanup',
@@ -29,14 +27,18 @@ export class OrphanedJobCleanupService {
 
   /** Every process calls it when it starts; there is one schedule all the same, and one sweep at a time. */
   async start(): Promise<void> {
-    const { queue } = this.parts;
+    const { queue, config } = this.parts;
     queue.defineSubject('trip', {
       check: (tripIds, signal) => this.check(tripIds, signal),
-      // One look is enough, as the status of a trip never comes back to PENDING. Should nobody call, it goes by itself.
+      // One look is enough: a trip that is missing does not come back. Should nobody call, it goes by itself.
       confirm: 1,
-      every: '10m',
+      every: '24h',
     });
-    await queue.schedule('cleanup-orphaned-jobs', cleanup, null, { cron: everyTwoMinutes });
+    const { cleanupCron: cron } = config;
+    await queue.schedule('cleanup-orphaned-jobs', cleanup, null, { cron }).catch((error: unknown) => {
+      if (!(error instanceof LastoutError && error.code === 'INVALID_CRON')) throw error;
+      throw new Error(`cleanupCron is ${JSON.stringify(cron)}: ${error.message}`, { cause: error });
+    });
   }
 
   /** The code of the scheduled job. */

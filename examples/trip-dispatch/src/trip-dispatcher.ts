@@ -1,7 +1,7 @@
 import { LastoutError } from 'lastout';
 import type { Parts } from './parts.js';
 import type { TripCancellationService } from './trip-cancellation-service.js';
-import { processTripRequest, requestId, timeoutId, timeoutTripRequest } from './trip-request-job.js';
+import { optionsOf, processTripRequest, requestId, timeoutId, timeoutTripRequest } from './trip-request-job.js';
 import type { TripJobs } from './trip-jobs.js';
 import { openCalls, type Trip, type TripService } from './trips.js';
 
@@ -59,13 +59,18 @@ export class TripDispatcher {
     const drivers = openCalls(trip);
     if (drivers.length === 0) return this.cancellation.timeOutTrip(tripId);
     const { customerId, tripData } = trip;
+    const { request, timeout } = optionsOf(config);
     try {
       await queue.enqueueMany(
         drivers.flatMap((driverId) => {
           const to = { tripId, driverId };
           return [
-            { type: processTripRequest, input: { ...to, customerId, tripData }, options: { id: requestId(to) } },
-            { type: timeoutTripRequest, input: to, options: { id: timeoutId(to) } },
+            {
+              type: processTripRequest,
+              input: { ...to, customerId, tripData },
+              options: { ...request, id: requestId(to) },
+            },
+            { type: timeoutTripRequest, input: to, options: { ...timeout, id: timeoutId(to) } },
           ];
         }),
       );

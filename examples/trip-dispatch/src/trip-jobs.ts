@@ -3,15 +3,11 @@ import type { Parts } from './parts.js';
 import {
   processTripRequest,
   requestId,
-  requestTtlMs,
   toTripRequestJob,
   type TripRequest,
   type TripRequestJob,
   tripSubject,
 } from './trip-request-job.js';
-
-/** No job of a trip that is over is taken in for so long: longer than any that was on its way could matter. */
-const fenceMs = 2 * requestTtlMs;
 
 /** The jobs of a trip: its requests as one reads them, and their removal. */
 export class TripJobs {
@@ -34,8 +30,10 @@ export class TripJobs {
 
   /** From both queues: waiting, delayed and active ones. The trip is over already, so a failure loses nothing: its jobs do nothing any more, and the next cleanup finds them. */
   async removeAllJobsForTrip(tripId: string, reason: string): Promise<void> {
+    const { queue, config } = this.parts;
     try {
-      await this.parts.queue.endSubject(tripSubject(tripId), reason, { fence: fenceMs });
+      // No job of it is taken in for so long: longer than any that was on its way could matter.
+      await queue.endSubject(tripSubject(tripId), reason, { fence: 2 * config.ttl });
     } catch (error) {
       this.parts.failedCleanups.add(1);
       this.parts.logger.error(`Jobs of trip ${tripId} could not be removed; the next cleanup does it`, {

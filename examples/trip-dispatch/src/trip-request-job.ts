@@ -1,11 +1,9 @@
 import { defineJob, type Job, type JobOptions, type State } from 'lastout';
+import { type Config, defaultConfig } from './config.js';
 import type { TripData } from './trips.js';
 
 /** Both queues, in the order in which they are looked at. */
 export const tripQueues = ['trip-requests', 'trip-timeouts'] as const;
-
-/** A request must have reached its driver by then. */
-export const requestTtlMs = 300_000;
 
 /** One trip put to one driver. */
 export interface TripRequest {
@@ -36,8 +34,6 @@ export type Handled = { readonly outcome: 'processed' | 'skipped' };
 const common = {
   subject: ({ tripId }: { readonly tripId: string }) => tripSubject(tripId),
   backoff: { type: 'exponential', base: 2_000, max: '60s' },
-  // The newest so many of each type.
-  keep: { completed: { count: 10 }, failed: { count: 5 } },
 } satisfies JobOptionsOf<{ readonly tripId: string }>;
 
 type JobOptionsOf<I> = Omit<JobOptions, 'subject'> & { subject: (input: I) => string };
@@ -45,8 +41,6 @@ type JobOptionsOf<I> = Omit<JobOptions, 'subject'> & { subject: (input: I) => st
 export const processTripRequest = defineJob<TripRequest, Handled>('process-trip-request', {
   ...common,
   queue: 'trip-requests',
-  delay: 0,
-  ttl: requestTtlMs,
   attempts: 3,
 });
 
@@ -57,9 +51,14 @@ export const processTripRequest = defineJob<TripRequest, Handled>('process-trip-
 export const timeoutTripRequest = defineJob<TripTimeout, Handled>('timeout-trip-request', {
   ...common,
   queue: 'trip-timeouts',
-  delay: requestTtlMs,
   attempts: 100,
 });
+
+/** What of both is a setting. */
+export function optionsOf({ ttl, removeOnComplete, removeOnFail }: Config) {
+  const keep = { completed: { count: removeOnComplete }, failed: { count: removeOnFail } };
+  return { request: { delay: 0, ttl, keep }, timeout: { delay: ttl, keep } } satisfies { [job: string]: JobOptions };
+}
 
 export function tripSubject(tripId: string): string {
   return `trip:${tripId}`;
@@ -90,7 +89,7 @@ export function toTripRequestJob({ input, state, createdAt, expiresAt }: Job<Tri
     ...input,
     metadata: {
       createdAt,
-      expiresAt: expiresAt ?? new Date(createdAt.getTime() + requestTtlMs),
+      expiresAt: expiresAt ?? new Date(createdAt.getTime() + defaultConfig.ttl),
       status: statusOf[state],
     },
   };
