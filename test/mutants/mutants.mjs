@@ -823,4 +823,11 @@ export const mutants = [
     to: 'request: { delay: 0, ttl: 300_000, keep }',
     tests: ['examples/trip-dispatch/test/config.test.ts'],
   },
+  {
+    name: 'a driver whose trip is completed stays under way',
+    file: 'examples/trip-dispatch/src/trip-dispatcher.ts',
+    from: 'if (!(await tripService.complete(tripId, driverId))) return false;\n    await driverService.endTrip(driverId, tripId);',
+    to: 'if (!(await tripService.complete(tripId, driverId))) return false;',
+    tests: ['examples/trip-dispatch/test/scenario.test.ts'],
+  },
 ];

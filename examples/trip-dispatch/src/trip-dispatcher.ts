@@ -37,6 +37,14 @@ export class TripDispatcher {
     return true;
   }
 
+  /** The driver is free for the next one. False: it is not his, or not under way. May be called again after a failure. */
+  async completeTrip(tripId: string, driverId: string): Promise<boolean> {
+    const { tripService, driverService } = this.parts;
+    if (!(await tripService.complete(tripId, driverId))) return false;
+    await driverService.endTrip(driverId, tripId);
+    return true;
+  }
+
   async declineTrip(tripId: string, driverId: string): Promise<void> {
     await this.passOver(tripId, driverId, 'Trip declined');
   }

@@ -37,6 +37,8 @@ export interface TripService {
   callDrivers(tripId: string, atOnce: number): Promise<Trip>;
   /** Null: the trip is not PENDING any more, or this driver may not answer it (any more). */
   approve(tripId: string, driverId: string): Promise<Trip | null>;
+  /** Null: this driver does not have the trip, or it is not under way. */
+  complete(tripId: string, driverId: string): Promise<Trip | null>;
   reject(tripId: string, driverId: string): Promise<void>;
 }
 
@@ -97,6 +99,13 @@ export class InMemoryTripService implements TripService {
     const trip = this.trips.get(tripId) ?? null;
     if (trip?.status === 'APPROVED' && trip.driverId === driverId) return trip;
     return trip && isAsked(trip, driverId) ? this.set({ ...trip, status: 'APPROVED', driverId }) : null;
+  }
+
+  async complete(tripId: string, driverId: string): Promise<Trip | null> {
+    const trip = this.trips.get(tripId) ?? null;
+    if (trip?.driverId !== driverId) return null;
+    if (trip.status === 'COMPLETED') return trip;
+    return trip.status === 'APPROVED' ? this.set({ ...trip, status: 'COMPLETED' }) : null;
   }
 
   async reject(tripId: string, driverId: string): Promise<void> {
