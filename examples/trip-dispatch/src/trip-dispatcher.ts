@@ -1,4 +1,5 @@
 import { LastoutError } from 'lastout';
+import { sendOnce } from './notices.js';
 import type { Parts } from './parts.js';
 import type { TripCancellationService } from './trip-cancellation-service.js';
 import { optionsOf, processTripRequest, requestId, timeoutId, timeoutTripRequest } from './trip-request-job.js';
@@ -33,7 +34,9 @@ export class TripDispatcher {
       const why = called === driverId ? 'Trip is yours' : 'Trip is already taken';
       await notifications.withdrawRequest(called, tripId, why);
     }
-    await notifications.tellCustomer(trip.customerId, tripId, `Driver ${driverId} is on the way`);
+    await sendOnce(tripService, tripId, 'driver on the way', () =>
+      notifications.tellCustomer(trip.customerId, tripId, `Driver ${driverId} is on the way`),
+    );
     return true;
   }
 

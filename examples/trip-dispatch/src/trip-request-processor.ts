@@ -1,4 +1,5 @@
 import { type Job, type Outcome, snooze } from 'lastout';
+import { sendOnce } from './notices.js';
 import type { Parts } from './parts.js';
 import { type Handled, timeoutId, type TripRequestJob } from './trip-request-job.js';
 import { isAsked } from './trips.js';
@@ -72,7 +73,8 @@ export class TripRequestProcessor {
    */
   private async processRequest(tripId: string, driverId: string): Promise<Handled> {
     const { queue, tripService, notifications, config } = this.parts;
-    await notifications.showRequest(driverId, tripId);
+    // A job that is tried again does not show it again.
+    await sendOnce(tripService, tripId, `request to ${driverId}`, () => notifications.showRequest(driverId, tripId));
     const trip = await tripService.findById(tripId);
     if (trip?.driverId === driverId) return { outcome: 'processed' }; // he was quick, and has accepted
     if (!isAsked(trip, driverId)) {

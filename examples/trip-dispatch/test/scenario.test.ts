@@ -86,7 +86,7 @@ describe.each(engines)('%s', (engine) => {
 });
 
 describe.each(engines)('%s', (engine) => {
-  test('004-33 two processes on one store: each request is processed once, and each tick sweeps once', async () => {
+  test('004-33 two dispatchers on one store: each request is processed once, and each tick sweeps once', async () => {
     const at = await stage({ engine });
     const other = await stage({ engine, beside: at });
     for (let n = 0; n < 10; n++) await (n % 2 ? at : other).app.dispatcher.requestTrip(trip(`t${n}`, `d${n}`));
@@ -130,6 +130,16 @@ test('004-24 only its own driver completes a trip, once it is his, and again wit
   expect(await at.app.dispatcher.completeTrip('t3', 'd1')).toBe(false);
 });
 
+test('004-33 a driver whose answer is sent twice has the trip, and the customer is told once', async () => {
+  const at = await stage();
+  await at.request('t1', 'd1');
+  const answers = await Promise.all(['t1', 't1'].map((tripId) => at.app.dispatcher.acceptTrip(tripId, 'd1')));
+  expect(answers).toEqual([true, true]);
+  expect(at.messages.filter(({ to }) => to === 'customer-of-t1').map(({ text }) => text)).toEqual([
+    'Driver d1 is on the way',
+  ]);
+});
+
 test('004-33 a driver who answers two trips at once gets one of them', async () => {
   const at = await stage();
   await at.request('t1', 'd1');
@@ -148,6 +158,9 @@ test('004-33 an answer and a time-out at the same moment: exactly one of them co
   const [accepted] = await Promise.all([at.app.dispatcher.acceptTrip('t1', 'd1'), at.clock.advance('1s')]);
   const { status } = (await at.trips.findById('t1'))!;
   expect(status).toBe(accepted ? 'APPROVED' : 'DRIVER_NOT_FOUND');
+  expect(at.messages.filter(({ to }) => to === 'customer-of-t1').map(({ text }) => text)).toEqual([
+    accepted ? 'Driver d1 is on the way' : 'No driver was found',
+  ]);
   expect(await at.drivers.hasActiveTrip('d1')).toBe(accepted);
   expect(await at.live()).toEqual([]);
   expect(at.screens.visibleTo('d1')).toEqual([]);
