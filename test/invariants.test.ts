@@ -606,7 +606,7 @@ describe.each(engines)('liveness on %s', (engine) => {
     expect((await on.queue.find({ queue: ['default', 'lastout'] })).items).toEqual([]);
   });
 
-  it('S20: a sweep for orphans ends only what was found absent each time, whatever else the lookup says', async () => {
+  it('S20: a sweep for orphans ends only what is over, or was found absent each time, whatever else the lookup says', async () => {
     await using on = await bench(engine);
     /** What each subject is found to be, sweep by sweep; ! stands for an outage of all. */
     const told: { readonly [id: string]: string } = {
@@ -615,10 +615,11 @@ describe.each(engines)('liveness on %s', (engine) => {
       back: 'apapapap',
       unsure: 'auauauau',
       late: 'pppppaap',
+      over: 'puao',
     };
     let sweep = -1;
     let isOver = false;
-    const words = { p: 'present', a: 'absent', u: 'unknown', '!': 'unknown' } as const;
+    const words = { p: 'present', o: 'over', a: 'absent', u: 'unknown', '!': 'unknown' } as const;
     on.queue.defineSubject('trip', {
       every: '1m',
       async check(ids) {
@@ -644,6 +645,7 @@ describe.each(engines)('liveness on %s', (engine) => {
     }
     expect([...endedAfter]).toEqual([
       ['gone', 2],
+      ['over', 3],
       ['late', 6],
     ]);
     expect(await stateOf(on.queue, running.id)).toBe('processing');

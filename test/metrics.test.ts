@@ -104,6 +104,18 @@ describe('metrics: what the store knows', () => {
 
 describe('metrics: leases and orphans', () => {
   eachStore((on) => {
+    it('a sweep that the brake stops is a failed cleanup, as it is for the alert', async () => {
+      const { queue, clock } = await on.still({ metrics: true });
+      queue.defineSubject('trip', { check: async (ids) => ids.map(() => 'absent'), every: '1h', confirm: 1 });
+      await clock.advance('1s');
+      for (let n = 0; n < 20; n++) await queue.enqueue('ride', null, { subject: `trip:${n}` });
+      expect(await queue.sweepSubjects('trip')).toMatchObject({ braked: true, failures: 0 });
+      await clock.advance('1s');
+      const failing = (await queue.alerts()).filter(({ rule }) => rule === 'cleanupFailing');
+      expect(failing).toMatchObject([{ state: 'firing', message: expect.stringContaining('failures: 1 since') }]);
+      expect((await read(queue)).get('failedCleanups')).toBe(1);
+    });
+
     it('what is taken, ended and left behind is told, by kind, and the four of orphaned jobs by their names', async () => {
       const { queue, clock } = await on.still({ metrics: true });
       let isBroken = true;

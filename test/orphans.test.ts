@@ -25,6 +25,11 @@ async function add(on: Bench, id: string, options: object = {}): Promise<string>
   return (await on.queue.enqueue('dispatch', null, { subject: `trip:${id}`, ...options })).id;
 }
 
+/** Subjects by what their check answers; the others are present. */
+function answering(answers: { [id: string]: Presence }) {
+  return async (ids: readonly string[]): Promise<Presence[]> => ids.map((id) => answers[id] ?? 'present');
+}
+
 /** So many sweeps later. */
 async function sweeps(on: Bench, n: number): Promise<void> {
   for (let i = 0; i < n; i++) await on.clock.advance(everyMs + 5_000);
@@ -104,6 +109,135 @@ describe.each(engines)('sweeps for orphans on %s', (engine) => {
   });
 });
 
+describe.each(engines)('a subject that is over, on %s', (engine) => {
+  const ids = Array.from({ length: 25 }, (_, n) => String(n));
+  const some = (from: number, to: number, answer: Presence): { [id: string]: Presence } =>
+    Object.fromEntries(ids.slice(from, to).map((id) => [id, answer]));
+
+  it('loses its pending jobs in the first sweep, and the brake does not count it', async () => {
+    await using on = await bench(engine);
+    on.queue.defineSubject('trip', { check: answering(some(0, 10, 'over')), every: '1h' });
+    await on.clock.settle();
+    const jobs: string[] = [];
+    for (const id of ids) jobs.push(await add(on, id, id === '0' ? { delay: '10h' } : {}));
+    expect(await on.queue.sweepSubjects('trip')).toMatchObject({
+      ...{ checked: 25, confirmed: 10, cancelled: 10, failures: 0, braked: false },
+      orphans: { length: 10 },
+    });
+    const states = await Promise.all(jobs.map((id) => stateOf(on.queue, id)));
+    expect(states).toEqual(ids.map((id) => (Number(id) < 10 ? 'cancelled' : 'pending')));
+    expect((await on.queue.get(jobs[0]!))!.error).toEqual({ code: 'ORPHANED', message: 'The subject trip:0 is over' });
+    expect((await on.queue.stats()).leftBehind).toBe(0);
+  });
+
+  it('does not add to those that are absent: few of them are condemned beside many that are over', async () => {
+    await using on = await bench(engine);
+    const answers = { ...some(0, 10, 'over'), ...some(10, 15, 'absent') };
+    on.queue.defineSubject('trip', { check: answering(answers), every: '1h', confirm: 1 });
+    await on.clock.settle();
+    for (const id of ids) await add(on, id);
+    expect(await on.queue.sweepSubjects('trip')).toMatchObject({ confirmed: 15, cancelled: 15, braked: false });
+  });
+
+  it('is ended also where the brake keeps those that are absent, and the log counts these alone', async () => {
+    await using on = await bench(engine);
+    const answers = { ...some(0, 10, 'over'), ...some(10, 18, 'absent') };
+    on.queue.defineSubject('trip', { check: answering(answers), every: '1h', confirm: 1 });
+    await on.clock.settle();
+    for (const id of ids) await add(on, id);
+    expect(await on.queue.sweepSubjects('trip')).toMatchObject({ confirmed: 18, cancelled: 10, braked: true });
+    const { items } = await on.queue.find({ state: 'cancelled', limit: 50 });
+    expect(items.map(({ subject }) => subject).sort()).toEqual(
+      ids
+        .slice(0, 10)
+        .map((id) => `trip:${id}`)
+        .sort(),
+    );
+    expect((await on.queue.stats()).leftBehind).toBe(8);
+    const told = (start: string) => on.logs.find(({ message }) => message.startsWith(start))?.fields;
+    expect(told('Sweep for orphans stopped')).toMatchObject({ confirmed: 8, checked: 25 });
+    expect(told('Cancelled 10 orphaned jobs')).toMatchObject({ subjects: 10 });
+    // One absent less, and the brake lets the others go.
+    answers['10'] = 'present';
+    expect(await on.queue.sweepSubjects('trip')).toMatchObject({ checked: 15, braked: false, cancelled: 7 });
+  });
+
+  it('is asked for once more: what has come back in between keeps its jobs, also one that was added since', async () => {
+    await using on = await bench(engine);
+    const jobs: string[] = [];
+    let asked = 0;
+    on.queue.defineSubject('trip', {
+      check: async (ids) => {
+        if (++asked === 1) return ids.map(() => 'over');
+        jobs.push(await add(on, '1'));
+        return ids.map(() => 'present');
+      },
+      every: '1h',
+    });
+    await on.clock.settle();
+    jobs.push(await add(on, '1', { delay: '10h' }));
+    expect(await on.queue.sweepSubjects('trip')).toMatchObject({ checked: 1, cancelled: 0, braked: false });
+    expect(await Promise.all(jobs.map((id) => stateOf(on.queue, id)))).toEqual(['pending', 'pending']);
+  });
+
+  it('leaves a running job alone, and a job that starts with checkSubject ends', async () => {
+    await using on = await bench(engine);
+    const hold = holding('dispatch');
+    const ran: string[] = [];
+    await on.queue.work([hold.type, jobType('checked', ({ job }) => void ran.push(job.id), { checkSubject: true })]);
+    const running = await add(on, '1');
+    await until(on.clock, () => hold.started.length === 1, 'the start');
+    on.queue.defineSubject('trip', { check: answering({ 1: 'over' }), every: everyMs });
+    await sweeps(on, 1);
+    expect(await on.queue.get(running)).toMatchObject({ state: 'processing', cancelRequested: null });
+    const { id } = await on.queue.enqueue('checked', null, { subject: 'trip:1' });
+    await until(on.clock, async () => (await stateOf(on.queue, id)) === 'cancelled', 'the end');
+    expect((await on.queue.get(id))!.error).toEqual({ code: 'ORPHANED', message: 'The subject trip:1 is over' });
+    expect(ran).toEqual([]);
+  });
+});
+
+describe('a subject that is over', () => {
+  it.each([
+    ['an error', 1],
+    ['absent', 0],
+    ['unknown', 0],
+  ])('and of which the last question learns %s keeps its jobs, and is left behind', async (last, failures) => {
+    await using on = await bench('memory');
+    let asked = 0;
+    on.queue.defineSubject('trip', {
+      check: async (ids) => {
+        if (++asked === 1) return ids.map(() => 'over');
+        if (last === 'an error') throw new Error('down');
+        return ids.map(() => last as Presence);
+      },
+      every: '1h',
+    });
+    await on.clock.settle();
+    const id = await add(on, '1');
+    expect(await on.queue.sweepSubjects('trip')).toMatchObject({ confirmed: 1, cancelled: 0, failures });
+    expect([asked, await stateOf(on.queue, id)]).toEqual([2, 'pending']);
+    expect((await on.queue.stats()).leftBehind).toBe(1);
+  });
+
+  it('and was only half confirmed to be absent ends; one that is over and then absent begins anew', async () => {
+    await using on = await bench('memory');
+    const answers: { [id: string]: Presence } = { a: 'absent', b: 'unknown' };
+    on.queue.defineSubject('trip', { check: answering(answers), every: '1h' });
+    await on.clock.settle();
+    const [a, b] = [await add(on, 'a'), await add(on, 'b')];
+    await on.queue.sweepSubjects('trip');
+    expect([await stateOf(on.queue, a), await stateOf(on.queue, b)]).toEqual(['pending', 'pending']);
+    answers['a'] = 'over';
+    await on.queue.sweepSubjects('trip');
+    expect(await stateOf(on.queue, a)).toBe('cancelled');
+    const again = await add(on, 'a');
+    answers['a'] = 'absent';
+    await on.queue.sweepSubjects('trip');
+    expect(await stateOf(on.queue, again)).toBe('pending');
+  });
+});
+
 describe('an outage of the lookup deletes nothing', () => {
   const outages: Record<string, (ids: readonly string[], signal: AbortSignal) => unknown> = {
     'an error': () => Promise.reject(new Error('connection refused')),
@@ -117,6 +251,9 @@ describe('an outage of the lookup deletes nothing', () => {
     'something else': () => Promise.resolve({ absent: true }),
     nothing: () => undefined,
     'words that are not ours': (ids) => Promise.resolve(ids.map(() => 'missing')),
+    'a short answer of over': (ids) => Promise.resolve(ids.slice(1).map(() => 'over')),
+    'a long answer of over': (ids) => Promise.resolve(['over', ...ids.map(() => 'over')]),
+    'over in other letters': (ids) => Promise.resolve(ids.map(() => 'OVER')),
     unknown: (ids) => Promise.resolve(ids.map(() => 'unknown')),
   };
   it.each(Object.keys(outages))('%s', async (name) => {

@@ -75,7 +75,7 @@ describe('sweepSubjects', () => {
     expect(await stateOf(on.queue, id)).toBe('pending');
   });
 
-  it('a word that is none of the three is a failure, is told once, and keeps; the other answers count', async () => {
+  it('a word that is none of the four is a failure, is told once, and keeps; the other answers count', async () => {
     await using on = await bench('memory');
     const check = async (ids: readonly string[]) => ids.map((id) => (id === '3' ? 'absent' : 'yes')) as Presence[];
     on.queue.defineSubject('trip', rule(check));

@@ -51,7 +51,7 @@ export interface Definition<I, R, In = unknown>
   exclusiveKey?: PerInput<I, string>;
   /** The same id of the same input is the same job. A tick of a schedule has an id of its own. */
   id?: PerInput<I, string>;
-  /** Ask the subject's check (`defineSubject`) before the handler starts: where it is gone, the job ends as an orphan. */
+  /** Ask the subject's check (`defineSubject`) before the handler starts: where it is gone or over, the job ends as an orphan. */
   checkSubject?: boolean;
   run?(context: Context<I>): Promise<Answer<R>> | Answer<R>;
 }

@@ -25,6 +25,6 @@ export interface Facts {
   failingSweeps(): readonly string[];
   /** Leases whose resource could not be destroyed. */
   leasesNeedingAttention(tally: Tally): Promise<Found>;
-  /** Subjects that were confirmed absent and still have pending jobs. */
+  /** Subjects that were confirmed absent, or are over, and still have pending jobs. */
   orphans(): Promise<Found>;
 }

@@ -4,26 +4,29 @@
  */
 import type { Duration } from './duration.js';
 
-/** Only what was confirmed to be absent is: whoever does not know keeps. */
-export type Presence = 'present' | 'absent' | 'unknown';
+/** `over`: it exists, and its work is over. Only what was confirmed to be absent is: whoever does not know keeps. */
+export type Presence = 'present' | 'over' | 'absent' | 'unknown';
 
 export interface SubjectRule {
   /**
    * Whether these subjects exist, by their ids (without the kind), one answer each, in the same order. At most 100 a call. An
-   * error, an answer that is late, short or none of the three is `unknown`.
+   * error, an answer that is late, short or none of the four is `unknown`.
    */
   check(ids: readonly string[], signal: AbortSignal): Promise<readonly Presence[]>;
   /** How often the pending jobs of this kind are looked through. */
   every: Duration;
-  /** How many sweeps in a row have to find a subject absent. 2. */
+  /** How many sweeps in a row have to find a subject absent. 2. One that is over is confirmed at once. */
   confirm?: number;
-  /** A sweep that would condemn more than this share of at least so many subjects condemns none. 0.3 of at least 20. */
+  /**
+   * A sweep that would condemn more than this share of at least so many subjects for being absent condemns none of these.
+   * 0.3 of at least 20.
+   */
   brake?: { share: number; atLeast: number };
 }
 
 /** What one sweep for orphans of a kind found and did. */
 export interface SubjectSweep {
-  /** Subjects that were asked for, and those of them that are confirmed to be absent. */
+  /** Subjects that were asked for, and those of them that are confirmed to be absent, or over. */
   readonly checked: number;
   readonly confirmed: number;
   /** Jobs. */
@@ -32,8 +35,13 @@ export interface SubjectSweep {
   readonly orphans: readonly { readonly id: string; readonly subject: string }[];
   /** Checks that told nothing. */
   readonly failures: number;
-  /** It would have condemned too many, and condemned none. */
+  /** It would have condemned too many for being absent, and condemned none of these. */
   readonly braked: boolean;
+}
+
+/** Why the jobs of a subject end that is not `present`, and not unknown. */
+export function orphanReason(subject: string, presence: 'over' | 'absent'): string {
+  return `The subject ${subject} is ${presence === 'over' ? 'over' : 'gone'}`;
 }
 
 /** Asks whether the subject of a job is there, before its handler starts. Never rejects. */

@@ -1,9 +1,10 @@
 /**
- * One sweep for orphans of a kind: pending jobs whose subject was found absent in so many sweeps in a row. The sweep first
- * asks, then judges as a whole, and only then acts: an outage or a mistake in the check shows before anything is lost.
+ * One sweep for orphans of a kind: pending jobs whose subject is over, or was found absent in so many sweeps in a row. The
+ * sweep first asks, then judges as a whole, and only then acts: an outage or a mistake in the check shows before anything
+ * is lost.
  */
 import { noFilter, type Store } from '../core/store.js';
-import { idIn, kindOf, type SubjectSweep } from '../core/subject.js';
+import { idIn, kindOf, orphanReason, type SubjectSweep } from '../core/subject.js';
 import { type Asked, idsMax, type Presences, type Rule } from './presence.js';
 
 /** Subjects that one sweep asks for; the next one goes on where it stopped. */
@@ -20,7 +21,7 @@ export interface Memory {
   readonly cursor: string | null;
   /** How many sweeps in a row found a subject absent. */
   readonly suspects: { readonly [subject: string]: number };
-  /** Of these, confirmed and still there: a brake or a failure kept them. */
+  /** Confirmed, or over, and still there: a brake or a failure kept them. */
   readonly confirmed: number;
 }
 
@@ -28,6 +29,10 @@ export const noMemory: Memory = { cursor: null, suspects: {}, confirmed: 0 };
 
 export interface SweptOrphans extends SubjectSweep {
   readonly memory: Memory;
+  /** Of the confirmed ones: those that are absent, which the brake may keep. */
+  readonly absent: number;
+  /** Subjects whose pending jobs were ended. */
+  readonly ended: number;
 }
 
 export interface SweepParts {
@@ -50,7 +55,8 @@ export async function sweepOrphans(parts: SweepParts): Promise<SweptOrphans> {
   // All that is absent is weighed, also what is not confirmed yet: of very many, only some are remembered from sweep to sweep.
   const isMuch = subjects.size >= rule.brake.atLeast && absent.size > rule.brake.share * subjects.size;
   const braked = isMuch && confirmed.length > 0;
-  const done = braked ? noneDone : await condemnAll(parts, confirmed);
+  // What is there and over is no mistake of a database that has lost its rows: the brake neither counts nor keeps it.
+  const done = await condemnAll(parts, asked.over, braked ? [] : confirmed);
   // Not looked at in this sweep, which is a part of all: they wait for the next one.
   const isPart = cursor !== null || memory.cursor !== null;
   const others = Object.entries(known).filter(([subject]) => isPart && !subjects.has(subject));
@@ -58,14 +64,17 @@ export async function sweepOrphans(parts: SweepParts): Promise<SweptOrphans> {
     .filter(([subject]) => !done.gone.has(subject))
     .sort(([, a], [, b]) => b - a)
     .slice(0, suspectsMax);
+  const kept = suspects.filter(([, times]) => times >= rule.confirm).length;
   return {
     memory: {
       cursor,
       suspects: Object.fromEntries(suspects),
-      confirmed: suspects.filter(([, times]) => times >= rule.confirm).length,
+      confirmed: kept + asked.over.filter((subject) => !done.gone.has(subject)).length,
     },
+    absent: confirmed.length,
+    ended: done.gone.size,
     checked: subjects.size,
-    confirmed: confirmed.length,
+    confirmed: confirmed.length + asked.over.length,
     cancelled: done.cancelled,
     orphans: done.orphans,
     failures: asked.failures + done.failures,
@@ -89,21 +98,24 @@ async function pendingSubjects({ store, rule, memory, goOn, signal }: SweepParts
 }
 
 interface Answers {
+  readonly over: readonly string[];
   readonly absent: readonly string[];
   readonly failures: number;
 }
 
 async function askAll(parts: SweepParts, subjects: Iterable<string>): Promise<Answers> {
   const all = [...subjects];
+  const over: string[] = [];
   const absent: string[] = [];
   let failures = 0;
   for (let at = 0; at < all.length; at += idsMax) {
     const some = all.slice(at, at + idsMax);
     const { answers, failure } = await ask(parts, some);
     if (failure !== null) failures += 1;
+    over.push(...some.filter((_, index) => answers[index] === 'over'));
     absent.push(...some.filter((_, index) => answers[index] === 'absent'));
   }
-  return { absent, failures };
+  return { over, absent, failures };
 }
 
 async function ask({ presences, rule, signal, goOn }: SweepParts, subjects: readonly string[]): Promise<Asked> {
@@ -121,32 +133,41 @@ interface Done {
   readonly failures: number;
 }
 
-const noneDone: Done = { gone: new Set(), cancelled: 0, orphans: [], failures: 0 };
-
-/** They are asked for once more, right before the deed; the store then ends only what is still pending. */
-async function condemnAll(parts: SweepParts, subjects: readonly string[]): Promise<Done> {
+/**
+ * They are asked for once more, right before the deed; the store then ends only what is still pending. What was over and is
+ * absent now is not confirmed to be absent, and waits for the next sweep.
+ */
+async function condemnAll(parts: SweepParts, over: readonly string[], absent: readonly string[]): Promise<Done> {
+  const subjects = [...over, ...absent];
+  const mayBeAbsent = new Set(absent);
   const gone = new Set<string>();
   const orphans: { id: string; subject: string }[] = [];
   let cancelled = 0;
   let failures = 0;
-  const see = (id: string, subject: string): void => {
-    cancelled += 1;
-    if (orphans.length < orphansMax) orphans.push({ id, subject });
+  const end = async (subject: string, presence: 'over' | 'absent'): Promise<void> => {
+    await condemn(parts, subject, orphanReason(subject, presence), (id) => {
+      cancelled += 1;
+      if (orphans.length < orphansMax) orphans.push({ id, subject });
+    });
+    gone.add(subject);
   };
   for (let at = 0; at < subjects.length; at += idsMax) {
     const still = await askAll(parts, subjects.slice(at, at + idsMax));
     failures += still.failures;
-    for (const subject of still.absent) {
-      await condemn(parts, subject, (id) => see(id, subject));
-      gone.add(subject);
-    }
+    for (const subject of still.over) await end(subject, 'over');
+    for (const subject of still.absent) if (mayBeAbsent.has(subject)) await end(subject, 'absent');
   }
   return { gone, cancelled, orphans, failures };
 }
 
-async function condemn({ store, goOn }: SweepParts, subject: string, see: (id: string) => void): Promise<void> {
+async function condemn(
+  { store, goOn }: SweepParts,
+  subject: string,
+  reason: string,
+  see: (id: string) => void,
+): Promise<void> {
   const filter = { ...noFilter, subject, states: ['pending' as const], system: false };
-  const move = { kind: 'condemn', reason: `The subject ${subject} is gone` } as const;
+  const move = { kind: 'condemn', reason } as const;
   for (let cursor: string | null = null; ; ) {
     await goOn();
     const page: Awaited<ReturnType<Store['move']>> = await store.move({

@@ -123,7 +123,8 @@ export function createOrphanSweeper(parts: OrphanSweeperParts, tell: () => void)
     }
   }
 
-  function report(kind: string, { checked, confirmed, cancelled, failures, braked }: SweptOrphans): void {
+  function report(kind: string, swept: SweptOrphans): void {
+    const { checked, confirmed, absent, ended, cancelled, failures, braked } = swept;
     const labels = { kind };
     meters.add('orphan_sweeps', 1, labels);
     if (confirmed > 0) meters.add('orphans_found', confirmed, labels);
@@ -133,11 +134,11 @@ export function createOrphanSweeper(parts: OrphanSweeperParts, tell: () => void)
       meters.add('orphan_sweeps_braked', 1, labels);
       logger.error('Sweep for orphans stopped: it would condemn too many. Is the check right?', {
         kind,
-        confirmed,
+        confirmed: absent,
         checked,
       });
     }
-    if (cancelled > 0) logger.info(`Cancelled ${cancelled} orphaned jobs`, { kind, subjects: confirmed });
+    if (cancelled > 0) logger.info(`Cancelled ${cancelled} orphaned jobs`, { kind, subjects: ended });
     add(kind, { examined: checked, cancelled, failures: failures + (braked ? 1 : 0) });
   }
 
@@ -188,8 +189,8 @@ export function createOrphanSweeper(parts: OrphanSweeperParts, tell: () => void)
       while (underWay.has(kind)) await underWay.get(kind);
       const swept = await begin(rule, true);
       if (!swept) return null;
-      const { memory: _, ...told } = swept;
-      return told;
+      const { checked, confirmed, cancelled, orphans, failures, braked } = swept;
+      return { checked, confirmed, cancelled, orphans, failures, braked };
     },
     async left() {
       const types = [...presences.rules.keys()].map(typeOf);

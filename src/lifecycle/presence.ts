@@ -65,7 +65,9 @@ export function presencesOn(system: System, logger: Logger): Presences {
       const each: readonly unknown[] = Array.from(answers); // a hole is a wrong answer too
       const wrong = each.filter((answer) => !isPresence(answer));
       const failure =
-        wrong.length === 0 ? null : `It answered ${show(wrong[0])}; give 'present', 'absent' or 'unknown' for each`;
+        wrong.length === 0
+          ? null
+          : `It answered ${show(wrong[0])}; give 'present', 'over', 'absent' or 'unknown' for each`;
       if (failure !== null) warn(rule, wrong.length, failure);
       return { answers: each.map((answer) => (isPresence(answer) ? answer : 'unknown')), failure };
     } catch (error) {
@@ -141,7 +143,7 @@ function whenAborted(signal: AbortSignal): Promise<never> {
 }
 
 function isPresence(answer: unknown): answer is Presence {
-  return answer === 'present' || answer === 'absent' || answer === 'unknown';
+  return answer === 'present' || answer === 'over' || answer === 'absent' || answer === 'unknown';
 }
 
 const everyMinMs = 1_000;

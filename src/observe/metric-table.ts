@@ -30,12 +30,12 @@ export const counters: { readonly [name in MeterName]: Described } = {
   },
   orphans_found: {
     name: 'lastout_orphans_found_total',
-    help: 'Subjects that sweeps confirmed to be absent.',
+    help: 'Subjects that sweeps confirmed to be absent, or over.',
     labels: ['kind'],
   },
   orphans_cancelled: {
     name: 'lastout_orphans_cancelled_total',
-    help: 'Jobs that were cancelled because their subject is gone.',
+    help: 'Jobs that were cancelled because their subject is gone or over.',
     labels: ['kind'],
   },
   orphan_sweeps: { name: 'lastout_orphan_sweeps_total', help: 'Sweeps for orphans.', labels: ['kind'] },
@@ -136,7 +136,10 @@ export const gauges = {
     name: 'lastout_overdue_jobs',
     help: 'Finished jobs that are past their retention by more than one cleanup interval.',
   },
-  orphans: { name: 'lastout_orphans', help: 'Subjects that were confirmed absent and still have pending jobs.' },
+  orphans: {
+    name: 'lastout_orphans',
+    help: 'Subjects that were confirmed absent, or are over, and still have pending jobs.',
+  },
   leases: {
     name: 'lastout_leases_needing_attention',
     help: 'Leases whose resource could not be destroyed.',
@@ -148,12 +151,15 @@ export const gauges = {
   alerts: { name: 'lastout_alerts_firing', help: 'Alerts that fire.', labels: ['rule', 'severity'] },
   totalOrphanedJobs: {
     name: 'totalOrphanedJobs',
-    help: 'Jobs that this process cancelled because their subject is gone.',
+    help: 'Jobs that this process cancelled because their subject is gone or over.',
   },
   cleanupFrequency: { name: 'cleanupFrequency', help: 'Sweeps for orphans of this process in the last hour.' },
   avgJobLifetime: {
     name: 'avgJobLifetime',
     help: 'Milliseconds from created to ended, on average, of jobs that ended in this process.',
   },
-  failedCleanups: { name: 'failedCleanups', help: 'Failures in sweeps for orphans of this process.' },
+  failedCleanups: {
+    name: 'failedCleanups',
+    help: 'Failures in sweeps for orphans of this process, and sweeps that stopped.',
+  },
 } as const satisfies { readonly [name: string]: Omit<Described, 'labels'> & { labels?: readonly string[] } };

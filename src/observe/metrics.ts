@@ -153,7 +153,7 @@ function orphanNumbers(system: System) {
   return {
     added(name: MeterName, n: number): void {
       if (name === 'orphans_cancelled') orphans += n;
-      if (name === 'orphan_sweep_failures') failed += n;
+      if (name === 'orphan_sweep_failures' || name === 'orphan_sweeps_braked') failed += n;
       if (name === 'orphan_sweeps') sweeps = [...lastHour(), system.monotonic()];
     },
     lived(ms: number): void {

@@ -64,7 +64,7 @@ export const rules = {
       const recent = passes.filter((pass) => at - pass.at.getTime() < 10 * minute);
       const ended = recent.reduce((sum, { removedBy }) => sum + (removedBy.orphan ?? 0), 0);
       const message =
-        `High orphaned job count: jobs of ${counted(orphans.count, 'subject', 'subjects')} wait that are gone, ` +
+        `High orphaned job count: jobs of ${counted(orphans.count, 'subject', 'subjects')} wait that are gone or over, ` +
         `and sweeps cancelled ${counted(ended, 'such job', 'such jobs')} in the last 10 minutes.`;
       return ofAll(orphans.count + ended, message, orphans.sample);
     },

@@ -11,7 +11,7 @@ import { isVerdict, Verdict } from '../core/outcome.js';
 import type { Asker, Belongings, BelongingsOf, BoundLeases, BoundLeasesOf, Reach } from '../core/owned.js';
 import { backoffMs, defaults, functionBackoffMs, policyOf, type StoredPolicy } from '../core/policy.js';
 import type { Note, StoredJob } from '../core/store.js';
-import type { AskSubject } from '../core/subject.js';
+import { type AskSubject, orphanReason } from '../core/subject.js';
 import type { System } from '../core/system.js';
 import type { Tracing } from '../core/tracing.js';
 import { describeReason, describeThrown } from '../core/thrown.js';
@@ -105,15 +105,15 @@ export class Run {
     return this.parts.details.run!(contextOf(this));
   }
 
-  /** A job whose subject is known to be gone ends without having begun; who does not know lets it run. */
+  /** A job whose subject is known to be gone or over ends without having begun; who does not know lets it run. */
   async #callIfPresent(): Promise<unknown> {
     const { subject } = this.stored;
     // A job from before its type asked for one.
     if (subject === null) return this.#begin();
     const presence = await this.parts.askSubject(subject, this.signal);
     this.signal.throwIfAborted();
-    if (presence !== 'absent') return this.#begin();
-    return new Verdict('cancel', { error: { code: 'ORPHANED', message: `The subject ${subject} is gone` } });
+    if (presence === 'present' || presence === 'unknown') return this.#begin();
+    return new Verdict('cancel', { error: { code: 'ORPHANED', message: orphanReason(subject, presence) } });
   }
 
   get input(): unknown {

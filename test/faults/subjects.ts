@@ -74,10 +74,12 @@ function lifting(): Operation {
   };
 }
 
-/** Whatever fails: the absent one is found in the end, the present one and the one of which nothing is known stay. */
+/** Whatever fails: those that are absent or over are found in the end, the present one and the one of which nothing is known stay. */
 function sweepingOrphans(): Operation {
   const kind = freshId('trip');
-  const isThere: { readonly [id: string]: Presence } = { here: 'present', gone: 'absent', dark: 'unknown' };
+  const isThere: { readonly [id: string]: Presence } = {
+    ...{ here: 'present', gone: 'absent', done: 'over', dark: 'unknown' },
+  };
   const define = (process: Process): void =>
     process.queue.defineSubject(kind, {
       check: async (ids) => ids.map((id) => isThere[id]!),
@@ -94,11 +96,15 @@ function sweepingOrphans(): Operation {
     },
     async again(world, process, then) {
       if (then === 'restart') define(process);
-      const isFound = async (): Promise<boolean> => marked(await world.jobs(), 'gone')[0]?.state === 'cancelled';
-      demand(await world.until(isFound, 130_000), 'the orphan was not found');
+      const areFound = async (): Promise<boolean> => {
+        const jobs = await world.jobs();
+        return ['gone', 'done'].every((id) => marked(jobs, id)[0]?.state === 'cancelled');
+      };
+      demand(await world.until(areFound, 130_000), 'an orphan was not found');
     },
     check(_, jobs) {
       demandEnded(marked(jobs, 'gone'), 'ORPHANED', `The subject ${kind}:gone is gone`);
+      demandEnded(marked(jobs, 'done'), 'ORPHANED', `The subject ${kind}:done is over`);
       for (const id of ['here', 'dark'])
         demand(marked(jobs, id)[0]?.state === 'completed', `the one that is ${isThere[id]} did not run`);
     },

@@ -1,12 +1,14 @@
 import { handle, type Logger, open, type OpenOptions, type Queue, type StoreFactory } from 'lastout';
+import { type Config, readConfig } from './config.js';
 import { InMemoryDriverService } from './drivers.js';
+import { FailedCleanups } from './failed-cleanups.js';
 import { InMemoryNotificationService } from './notifications.js';
 import { OrphanedJobCleanupService } from './orphaned-job-cleanup-service.js';
-import { type Config, defaultConfig, type Parts } from './parts.js';
+import type { Parts } from './parts.js';
 import { TripCancellationService } from './trip-cancellation-service.js';
 import { TripDispatcher } from './trip-dispatcher.js';
 import { TripJobs } from './trip-jobs.js';
-import { processTripRequest, timeoutTripRequest } from './trip-request-job.js';
+import { processTripRequest, timeoutTripRequest, toTripRequestJob } from './trip-request-job.js';
 import { TripRequestProcessor } from './trip-request-processor.js';
 import { TripTimeoutProcessor } from './trip-timeout-processor.js';
 import { InMemoryTripService } from './trips.js';
@@ -35,24 +37,26 @@ export class TripDispatch implements AsyncDisposable {
   }
 
   static async open(where: string | StoreFactory, options: AppOptions): Promise<TripDispatch> {
-    const { logger, config, clock, ...given } = options;
-    const { highOrphanCount } = { ...defaultConfig, ...config };
+    const { logger, clock, ...given } = options;
+    const config = readConfig(options.config ?? {});
     const queue = await open(where, {
       logger,
       cleanup: { cleanupIntervalMs },
       metrics: true,
-      alerts: { rules: { manyOrphans: { above: highOrphanCount } } },
+      alerts: { rules: { manyOrphans: { above: config.highOrphanCount } } },
       ...(clock && { clock }),
     });
+    const now = (): Date => clock?.now() ?? new Date();
     return new TripDispatch({
       queue,
       tripService: new InMemoryTripService(),
       driverService: new InMemoryDriverService(),
       notifications: new InMemoryNotificationService(),
       logger,
-      config: { ...defaultConfig, ...config },
-      now: () => clock?.now() ?? new Date(),
+      now,
+      failedCleanups: new FailedCleanups(now),
       ...given,
+      config,
     });
   }
 
@@ -66,7 +70,7 @@ export class TripDispatch implements AsyncDisposable {
     await this.cleanup.start();
     await this.queue.work([
       this.cleanup.handler,
-      handle(processTripRequest, (context) => requests.handleTripRequest(context)),
+      handle(processTripRequest, ({ job }) => requests.handleTripRequest(toTripRequestJob(job), job)),
       handle(timeoutTripRequest, (context) => timeouts.handleTimeout(context)),
     ]);
   }

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { TripDispatch } from './app.js';
+import { configFrom } from './config.js';
 import { InMemoryDriverService } from './drivers.js';
 import { createLogger } from './logger.js';
 import { InMemoryNotificationService } from './notifications.js';
@@ -21,7 +22,7 @@ try {
     driverService: drivers,
     notifications: screens,
     // A second instead of twenty, so that nobody has to wait.
-    config: { driverResponseMs: 1_000 },
+    config: configFrom(process.env, { driverResponseMs: 1_000 }),
   });
   await app.start();
   await tour({ app, trips, drivers, screens, say });

@@ -1,6 +1,6 @@
 /** What drivers see on their screens, and what drivers and customers are told. */
 export interface NotificationService {
-  /** Shows the request until it is withdrawn; a second time it changes nothing. */
+  /** Shows the request until it is withdrawn. A second call shows it a second time. */
   showRequest(driverId: string, tripId: string): Promise<void>;
   /** The request is not visible any more, and the driver is told why. Where nothing is visible, he is told all the same. */
   withdrawRequest(driverId: string, tripId: string, why: string): Promise<void>;
@@ -15,21 +15,19 @@ export interface Message {
 
 /** The screens of this process; each message is handed to `deliver`. */
 export class InMemoryNotificationService implements NotificationService {
-  private readonly screens = new Map<string, Set<string>>();
+  private readonly screens = new Map<string, readonly string[]>();
 
   constructor(private readonly deliver: (message: Message) => void = () => undefined) {}
 
   async showRequest(driverId: string, tripId: string): Promise<void> {
-    const screen = this.screens.get(driverId) ?? new Set();
-    if (screen.has(tripId)) return;
-    this.screens.set(driverId, screen.add(tripId));
+    this.screens.set(driverId, [...this.visibleTo(driverId), tripId]);
     this.deliver({ to: driverId, tripId, text: 'New trip request' });
   }
 
   async withdrawRequest(driverId: string, tripId: string, why: string): Promise<void> {
-    const screen = this.screens.get(driverId);
-    screen?.delete(tripId);
-    if (screen?.size === 0) this.screens.delete(driverId);
+    const left = this.visibleTo(driverId).filter((shown) => shown !== tripId);
+    if (left.length === 0) this.screens.delete(driverId);
+    else this.screens.set(driverId, left);
     this.deliver({ to: driverId, tripId, text: why });
   }
 
@@ -37,8 +35,8 @@ export class InMemoryNotificationService implements NotificationService {
     this.deliver({ to: customerId, tripId, text: what });
   }
 
-  /** The trips whose requests this driver sees now. */
+  /** The trips whose requests this driver sees now; one that is shown twice is there twice. */
   visibleTo(driverId: string): readonly string[] {
-    return [...(this.screens.get(driverId) ?? [])];
+    return this.screens.get(driverId) ?? [];
   }
 }

@@ -41,8 +41,10 @@ export async function tour(stage: Stage): Promise<void> {
   await showCancellation(stage);
   await showOrphans(stage);
   await showOutage(stage);
+  await showCompletion(stage);
 
-  say('\n5. What the dashboard shows');
+  say('\n6. What the dashboard shows');
+  await app.queue.sweep(); // what the sweeps above have done is in the ledger from here on
   for (const line of (await dashboard(app)).split('\n')) say(`   ${line}`);
   const { total, leftBehind } = await app.queue.stats();
   const left = total.pending + total.processing + leftBehind;
@@ -93,6 +95,17 @@ async function showOutage(stage: Stage): Promise<void> {
   trips.isAway = false;
   say(`   the sweep removed ${cleaned?.removed ?? 0}: ${await jobsOf(stage, 'trip-4')}`);
   await app.cancellation.cancelTrip('trip-4', 'took the tram');
+}
+
+async function showCompletion(stage: Stage): Promise<void> {
+  const { app, trips, say } = stage;
+  say('\n5. The first trip has been driven: its driver is free, and the next one is put to him');
+  await app.dispatcher.completeTrip('trip-1', 'cem');
+  await request(stage, 'trip-5', 'cem');
+  await seenBy(stage, 'cem', 'trip-5');
+  say(`   trip-1 is ${(await trips.findById('trip-1'))?.status}, and cem sees trip-5`);
+  await app.dispatcher.acceptTrip('trip-5', 'cem');
+  await app.dispatcher.completeTrip('trip-5', 'cem');
 }
 
 async function request({ app, say }: Stage, id: string, ...drivers: string[]): Promise<void> {

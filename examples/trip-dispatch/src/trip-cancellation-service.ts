@@ -1,3 +1,4 @@
+import { sendOnce } from './notices.js';
 import type { Parts } from './parts.js';
 import type { TripJobs } from './trip-jobs.js';
 import { openCalls, type Trip, type TripStatus } from './trips.js';
@@ -16,11 +17,14 @@ export class TripCancellationService {
     if (trip.driverId !== null) await this.parts.driverService.endTrip(trip.driverId, tripId);
   }
 
-  /** Every driver has declined or has not answered in time. */
+  /** Every driver has declined or has not answered in time. The last two may be passed over at once: the customer is told once. */
   async timeOutTrip(tripId: string): Promise<void> {
     const trip = await this.end(tripId, 'DRIVER_NOT_FOUND', 'No driver accepted');
     await this.notifyDriversOfCancellation(trip, 'Trip is no longer available');
-    await this.parts.notifications.tellCustomer(trip.customerId, tripId, 'No driver was found');
+    const { tripService, notifications } = this.parts;
+    await sendOnce(tripService, tripId, 'no driver found', () =>
+      notifications.tellCustomer(trip.customerId, tripId, 'No driver was found'),
+    );
   }
 
   private async end(tripId: string, status: TripStatus, reason: string): Promise<Trip> {

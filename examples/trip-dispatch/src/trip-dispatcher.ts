@@ -1,7 +1,8 @@
 import { LastoutError } from 'lastout';
+import { sendOnce } from './notices.js';
 import type { Parts } from './parts.js';
 import type { TripCancellationService } from './trip-cancellation-service.js';
-import { processTripRequest, requestId, timeoutId, timeoutTripRequest } from './trip-request-job.js';
+import { optionsOf, processTripRequest, requestId, timeoutId, timeoutTripRequest } from './trip-request-job.js';
 import type { TripJobs } from './trip-jobs.js';
 import { openCalls, type Trip, type TripService } from './trips.js';
 
@@ -33,7 +34,17 @@ export class TripDispatcher {
       const why = called === driverId ? 'Trip is yours' : 'Trip is already taken';
       await notifications.withdrawRequest(called, tripId, why);
     }
-    await notifications.tellCustomer(trip.customerId, tripId, `Driver ${driverId} is on the way`);
+    await sendOnce(tripService, tripId, 'driver on the way', () =>
+      notifications.tellCustomer(trip.customerId, tripId, `Driver ${driverId} is on the way`),
+    );
+    return true;
+  }
+
+  /** The driver is free for the next one. False: it is not his, or not under way. May be called again after a failure. */
+  async completeTrip(tripId: string, driverId: string): Promise<boolean> {
+    const { tripService, driverService } = this.parts;
+    if (!(await tripService.complete(tripId, driverId))) return false;
+    await driverService.endTrip(driverId, tripId);
     return true;
   }
 
@@ -59,13 +70,18 @@ export class TripDispatcher {
     const drivers = openCalls(trip);
     if (drivers.length === 0) return this.cancellation.timeOutTrip(tripId);
     const { customerId, tripData } = trip;
+    const { request, timeout } = optionsOf(config);
     try {
       await queue.enqueueMany(
         drivers.flatMap((driverId) => {
           const to = { tripId, driverId };
           return [
-            { type: processTripRequest, input: { ...to, customerId, tripData }, options: { id: requestId(to) } },
-            { type: timeoutTripRequest, input: to, options: { id: timeoutId(to) } },
+            {
+              type: processTripRequest,
+              input: { ...to, customerId, tripData },
+              options: { ...request, id: requestId(to) },
+            },
+            { type: timeoutTripRequest, input: to, options: { ...timeout, id: timeoutId(to) } },
           ];
         }),
       );

@@ -1,11 +1,9 @@
 import { defineJob, type Job, type JobOptions, type State } from 'lastout';
+import { type Config, defaultConfig } from './config.js';
 import type { TripData } from './trips.js';
 
 /** Both queues, in the order in which they are looked at. */
 export const tripQueues = ['trip-requests', 'trip-timeouts'] as const;
-
-/** A request must have reached its driver by then. */
-export const requestTtlMs = 300_000;
 
 /** One trip put to one driver. */
 export interface TripRequest {
@@ -15,11 +13,11 @@ export interface TripRequest {
   readonly tripData: TripData;
 }
 
-/** A request as its readers see it. Dates are ISO texts. */
+/** A request as its handler and its readers see it. */
 export interface TripRequestJob extends TripRequest {
   readonly metadata: {
-    readonly createdAt: string;
-    readonly expiresAt: string;
+    readonly createdAt: Date;
+    readonly expiresAt: Date;
     readonly status: 'PENDING' | 'PROCESSING' | 'EXPIRED' | 'COMPLETED';
   };
 }
@@ -36,8 +34,6 @@ export type Handled = { readonly outcome: 'processed' | 'skipped' };
 const common = {
   subject: ({ tripId }: { readonly tripId: string }) => tripSubject(tripId),
   backoff: { type: 'exponential', base: 2_000, max: '60s' },
-  // The newest so many of each type.
-  keep: { completed: { count: 10 }, failed: { count: 5 } },
 } satisfies JobOptionsOf<{ readonly tripId: string }>;
 
 type JobOptionsOf<I> = Omit<JobOptions, 'subject'> & { subject: (input: I) => string };
@@ -45,8 +41,6 @@ type JobOptionsOf<I> = Omit<JobOptions, 'subject'> & { subject: (input: I) => st
 export const processTripRequest = defineJob<TripRequest, Handled>('process-trip-request', {
   ...common,
   queue: 'trip-requests',
-  delay: 0,
-  ttl: requestTtlMs,
   attempts: 3,
 });
 
@@ -57,9 +51,14 @@ export const processTripRequest = defineJob<TripRequest, Handled>('process-trip-
 export const timeoutTripRequest = defineJob<TripTimeout, Handled>('timeout-trip-request', {
   ...common,
   queue: 'trip-timeouts',
-  delay: requestTtlMs,
   attempts: 100,
 });
+
+/** What of both is a setting. */
+export function optionsOf({ ttl, removeOnComplete, removeOnFail }: Config) {
+  const keep = { completed: { count: removeOnComplete }, failed: { count: removeOnFail } };
+  return { request: { delay: 0, ttl, keep }, timeout: { delay: ttl, keep } } satisfies { [job: string]: JobOptions };
+}
 
 export function tripSubject(tripId: string): string {
   return `trip:${tripId}`;
@@ -85,13 +84,12 @@ const statusOf: { readonly [state in State]: TripRequestJob['metadata']['status'
 };
 
 /** Dates and status are those of the job itself, so they agree with its ttl and are never out of date. */
-export function toTripRequestJob({ input, state, createdAt, expiresAt }: Job): TripRequestJob {
-  const request = input as unknown as TripRequest;
+export function toTripRequestJob({ input, state, createdAt, expiresAt }: Job<TripRequest>): TripRequestJob {
   return {
-    ...request,
+    ...input,
     metadata: {
-      createdAt: createdAt.toISOString(),
-      expiresAt: (expiresAt ?? new Date(createdAt.getTime() + requestTtlMs)).toISOString(),
+      createdAt,
+      expiresAt: expiresAt ?? new Date(createdAt.getTime() + defaultConfig.ttl),
       status: statusOf[state],
     },
   };

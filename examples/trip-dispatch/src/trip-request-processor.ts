@@ -1,6 +1,7 @@
-import { type Context, type Outcome, snooze } from 'lastout';
+import { type Job, type Outcome, snooze } from 'lastout';
+import { sendOnce } from './notices.js';
 import type { Parts } from './parts.js';
-import { type Handled, timeoutId, type TripRequest } from './trip-request-job.js';
+import { type Handled, timeoutId, type TripRequestJob } from './trip-request-job.js';
 import { isAsked } from './trips.js';
 
 /** A driver who is under way is asked again after this time. */
@@ -20,32 +21,32 @@ class DriverNotAvailableError extends Error {
 export class TripRequestProcessor {
   constructor(private readonly parts: Parts) {}
 
-  async handleTripRequest({ input, job }: Context<TripRequest>): Promise<Handled | Outcome> {
+  async handleTripRequest(
+    request: TripRequestJob,
+    { attempts, maxAttempts }: Pick<Job, 'attempts' | 'maxAttempts'>,
+  ): Promise<Handled | Outcome> {
     try {
-      return await this.validateAndProcess(input, job.expiresAt);
+      return await this.validateAndProcess(request);
     } catch (error) {
       if (error instanceof DriverNotAvailableError) {
         // This driver will not be asked any more, so the next one need not wait for the time-out.
-        if (job.attempts >= job.maxAttempts) await this.passOn(input);
+        if (attempts >= maxAttempts) await this.passOn(request);
         throw error;
       }
       // Nobody knows whether the request is valid: that is no reason to drop it. Its ttl bounds the waiting.
       this.parts.logger.warn('A trip request cannot be looked at; it is tried again', {
-        ...{ tripId: input.tripId, driverId: input.driverId },
+        ...{ tripId: request.tripId, driverId: request.driverId },
         error: String(error),
       });
       return snooze(outageDelayMs, 'The look-up failed');
     }
   }
 
-  private async validateAndProcess(
-    { tripId, driverId }: TripRequest,
-    expiresAt: Date | null,
-  ): Promise<Handled | Outcome> {
+  private async validateAndProcess({ tripId, driverId, metadata }: TripRequestJob): Promise<Handled | Outcome> {
     const { tripService, driverService, logger, now } = this.parts;
 
     // The store hands out no expired job. This one expired on its way: put back, it ends as expired, too.
-    if (expiresAt !== null && expiresAt <= now()) return snooze('1s', 'Expired');
+    if (metadata.expiresAt <= now()) return snooze('1s', 'Expired');
 
     const trip = await tripService.findById(tripId);
     if (!trip || trip.status !== 'PENDING') {
@@ -72,7 +73,8 @@ export class TripRequestProcessor {
    */
   private async processRequest(tripId: string, driverId: string): Promise<Handled> {
     const { queue, tripService, notifications, config } = this.parts;
-    await notifications.showRequest(driverId, tripId);
+    // A job that is tried again does not show it again.
+    await sendOnce(tripService, tripId, `request to ${driverId}`, () => notifications.showRequest(driverId, tripId));
     const trip = await tripService.findById(tripId);
     if (trip?.driverId === driverId) return { outcome: 'processed' }; // he was quick, and has accepted
     if (!isAsked(trip, driverId)) {
@@ -83,7 +85,7 @@ export class TripRequestProcessor {
     return { outcome: 'processed' };
   }
 
-  private async passOn({ tripId, driverId }: TripRequest): Promise<void> {
+  private async passOn({ tripId, driverId }: TripRequestJob): Promise<void> {
     const { queue, logger } = this.parts;
     await queue.reschedule(timeoutId({ tripId, driverId }), { delay: passOnDelayMs }).catch((error: unknown) => {
       logger.warn('The next driver is asked later', { tripId, driverId, error: String(error) });

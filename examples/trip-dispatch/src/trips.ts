@@ -37,7 +37,13 @@ export interface TripService {
   callDrivers(tripId: string, atOnce: number): Promise<Trip>;
   /** Null: the trip is not PENDING any more, or this driver may not answer it (any more). */
   approve(tripId: string, driverId: string): Promise<Trip | null>;
+  /** Null: this driver does not have the trip, or it is not under way. */
+  complete(tripId: string, driverId: string): Promise<Trip | null>;
   reject(tripId: string, driverId: string): Promise<void>;
+  /** True for the first who asks: he may send this notice, and nobody else. */
+  takeNotice(tripId: string, notice: string): Promise<boolean>;
+  /** It could not be sent. */
+  giveNoticeBack(tripId: string, notice: string): Promise<void>;
 }
 
 /** Drivers who have been asked and have not answered. */
@@ -61,6 +67,7 @@ const steps: { readonly [from in TripStatus]: readonly TripStatus[] } = {
 /** The trips of this process. */
 export class InMemoryTripService implements TripService {
   private readonly trips = new Map<string, Trip>();
+  private readonly notices = new Set<string>();
 
   async create({ id, customerId, tripData, drivers }: Parameters<TripService['create']>[0]): Promise<Trip> {
     if (this.trips.has(checkId(id, 'The trip'))) throw new Error(`Trip ${id} exists already.`);
@@ -99,9 +106,27 @@ export class InMemoryTripService implements TripService {
     return trip && isAsked(trip, driverId) ? this.set({ ...trip, status: 'APPROVED', driverId }) : null;
   }
 
+  async complete(tripId: string, driverId: string): Promise<Trip | null> {
+    const trip = this.trips.get(tripId) ?? null;
+    if (trip?.driverId !== driverId) return null;
+    if (trip.status === 'COMPLETED') return trip;
+    return trip.status === 'APPROVED' ? this.set({ ...trip, status: 'COMPLETED' }) : null;
+  }
+
   async reject(tripId: string, driverId: string): Promise<void> {
     const trip = this.trips.get(tripId) ?? null;
     if (trip && isAsked(trip, driverId)) this.set({ ...trip, rejectedDrivers: [...trip.rejectedDrivers, driverId] });
+  }
+
+  async takeNotice(tripId: string, notice: string): Promise<boolean> {
+    const key = `${tripId}:${notice}`;
+    if (this.notices.has(key)) return false;
+    this.notices.add(key);
+    return true;
+  }
+
+  async giveNoticeBack(tripId: string, notice: string): Promise<void> {
+    this.notices.delete(`${tripId}:${notice}`);
   }
 
   /** As an operator or another system would: it is not there any more. */

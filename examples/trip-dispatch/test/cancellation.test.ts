@@ -1,6 +1,27 @@
 import { describe, expect, test } from 'vitest';
 import { requestId, timeoutId } from '../src/trip-request-job.js';
+import { InMemoryTripService, openCalls, type TripStatus } from '../src/trips.js';
 import { Door, engines, stage, trip } from './support.js';
+
+/** Both drivers are passed over before it is seen who is left, and both callers have seen it before one goes on. */
+class RejectTogether extends InMemoryTripService {
+  private readonly rejected = new Door(2);
+  private readonly seen = new Door(2);
+  endings = 0;
+  override async reject(tripId: string, driverId: string): Promise<void> {
+    await super.reject(tripId, driverId);
+    await this.rejected.pass();
+  }
+  override async callDrivers(tripId: string, atOnce: number) {
+    const called = await super.callDrivers(tripId, atOnce);
+    if (openCalls(called).length === 0) await this.seen.pass();
+    return called;
+  }
+  override async updateStatus(tripId: string, status: TripStatus, reason?: string) {
+    if (status === 'DRIVER_NOT_FOUND') this.endings += 1;
+    return super.updateStatus(tripId, status, reason);
+  }
+}
 
 describe.each(engines)('%s', (engine) => {
   test('004-17 cancelTrip sets the status, then removes the jobs, then notifies the drivers', async () => {
@@ -100,7 +121,28 @@ describe.each(engines)('%s', (engine) => {
     const withdrawn = at.messages.filter(({ text }) => text === 'The time to answer is over').map(({ to }) => to);
     expect(withdrawn.sort()).toEqual(['d1', 'd2']);
     // Both drivers' time ends at once: either may be the one after whom the customer is told.
-    expect(at.messages).toContainEqual({ to: 'customer-of-t1', tripId: 't1', text: 'No driver was found' });
+    expect(at.messages.filter(({ to }) => to === 'customer-of-t1')).toEqual([
+      { to: 'customer-of-t1', tripId: 't1', text: 'No driver was found' },
+    ]);
+  });
+
+  test('004-21 two time-outs of one trip in two processes at once: the customer is told once', async () => {
+    const trips = new RejectTogether();
+    const at = await stage({ engine, tripService: trips });
+    const other = await stage({ engine, beside: at, idle: true });
+    await at.request('t1', 'd1', 'd2');
+    await at.clock.advance('1s');
+    await Promise.all([
+      at.app.dispatcher.passOver('t1', 'd1', 'The time to answer is over'),
+      other.app.dispatcher.passOver('t1', 'd2', 'The time to answer is over'),
+    ]);
+    // Both found nobody left to be asked.
+    expect(trips.endings).toBe(2);
+    expect(await trips.findById('t1')).toMatchObject({ status: 'DRIVER_NOT_FOUND' });
+    expect(at.messages.filter(({ to }) => to === 'customer-of-t1').map(({ text }) => text)).toEqual([
+      'No driver was found',
+    ]);
+    expect(await at.live()).toEqual([]);
   });
 });
 

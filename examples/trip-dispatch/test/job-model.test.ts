@@ -1,19 +1,27 @@
-import { describe, expect, test } from 'vitest';
-import { processTripRequest, toTripRequestJob, type TripRequestJob } from '../src/trip-request-job.js';
-import { engines, stage, trip } from './support.js';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { processTripRequest, type TripRequestJob } from '../src/trip-request-job.js';
+import { TripRequestProcessor } from '../src/trip-request-processor.js';
+import { Door, engines, type Stage, stage, trip } from './support.js';
+
+const statusOf = async (at: Stage, tripId: string, driverId: string) =>
+  (await at.app.jobs.requestOf(tripId, driverId))?.metadata.status;
 
 describe.each(engines)('%s', (engine) => {
   test('004-01 004-03 a request carries trip, driver, customer, data and dates five minutes apart', async () => {
     const at = await stage({ engine, idle: true });
     await at.request('t1', 'd1');
     const job = await at.requestJob('t1', 'd1');
-    const request: TripRequestJob = toTripRequestJob(job!);
+    const request: TripRequestJob | null = await at.app.jobs.requestOf('t1', 'd1');
     expect(request).toEqual({
       tripId: 't1',
       driverId: 'd1',
       customerId: 'customer-of-t1',
       tripData: { pickup: 'Harbour', dropoff: 'Airport' },
-      metadata: { createdAt: '2030-01-01T00:00:00.000Z', expiresAt: '2030-01-01T00:05:00.000Z', status: 'PENDING' },
+      metadata: {
+        createdAt: new Date('2030-01-01T00:00:00Z'),
+        expiresAt: new Date('2030-01-01T00:05:00Z'),
+        status: 'PENDING',
+      },
     });
     expect(job).toMatchObject({
       type: 'process-trip-request',
@@ -22,21 +30,20 @@ describe.each(engines)('%s', (engine) => {
       scheduledFor: new Date('2030-01-01T00:00:00Z'),
       expiresAt: new Date('2030-01-01T00:05:00Z'),
     });
-    expect(JSON.parse(JSON.stringify(request))).toEqual(request);
+    expect(await at.app.jobs.requestOf('t1', 'd2')).toBeNull();
   });
 
   test('004-04 004-31 an expired request is never processed, ends EXPIRED, and is counted', async () => {
     const at = await stage({ engine, idle: true });
     await at.request('t1', 'd1');
     await at.clock.advance(299_999);
-    expect(toTripRequestJob((await at.requestJob('t1', 'd1'))!).metadata.status).toBe('PENDING');
+    expect(await statusOf(at, 't1', 'd1')).toBe('PENDING');
     await at.clock.advance(1);
     await at.queue.pause('trip-timeouts');
     await at.app.start();
     await at.clock.advance('10s');
-    const job = await at.requestJob('t1', 'd1');
-    expect(job).toMatchObject({ state: 'expired', attempts: 0 });
-    expect(toTripRequestJob(job!).metadata.status).toBe('EXPIRED');
+    expect(await at.requestJob('t1', 'd1')).toMatchObject({ state: 'expired', attempts: 0 });
+    expect(await statusOf(at, 't1', 'd1')).toBe('EXPIRED');
     expect((await at.queue.stats()).queues['trip-requests']).toMatchObject({ expired: 1, pending: 0, completed: 0 });
     expect(at.messages).toEqual([]);
   });
@@ -55,27 +62,61 @@ describe.each(engines)('%s', (engine) => {
     expect((await at.queue.stats()).queues['trip-requests']).toMatchObject({ completed: 12, failed: 7 });
     await at.queue.sweep();
     const trips = async (state: 'completed' | 'failed') =>
-      (await at.queue.find({ queue: 'trip-requests', state })).items.map((job) => toTripRequestJob(job).tripId);
+      (await at.queue.find({ queue: 'trip-requests', state })).items.map(
+        ({ input }) => (input as { tripId: string }).tripId,
+      );
     expect(new Set(await trips('completed'))).toEqual(new Set(Array.from({ length: 10 }, (_, n) => `good${n + 3}`)));
     expect(new Set(await trips('failed'))).toEqual(new Set(['bad3', 'bad4', 'bad5', 'bad6', 'bad7']));
   });
 });
 
-test('004-02 the status is computed from the state of the job, in the four words of the payload', async () => {
+describe.each(engines)('%s', (engine) => {
+  test('004-02 a request goes through the four statuses, as the service and its handler see them', async () => {
+    const door = new Door();
+    const handed: TripRequestJob[] = [];
+    const { handleTripRequest } = TripRequestProcessor.prototype;
+    const watched = vi.spyOn(TripRequestProcessor.prototype, 'handleTripRequest');
+    onTestFinished(() => watched.mockRestore());
+    watched.mockImplementation(async function (this: TripRequestProcessor, request, job) {
+      handed.push(request);
+      if (request.driverId === 'd1') await door.pass();
+      return handleTripRequest.call(this, request, job);
+    });
+    const at = await stage({ engine, idle: true, config: { driversAtOnce: 3 } });
+    await at.drivers.startTrip('busy', 'another');
+    await at.request('t1', 'd1', 'busy');
+    const statuses = async () => [await statusOf(at, 't1', 'd1'), await statusOf(at, 't1', 'busy')];
+    expect(await statuses()).toEqual(['PENDING', 'PENDING']);
+    await at.app.start();
+    await door.arrived;
+    await at.clock.settle();
+    expect(await statuses()).toEqual(['PROCESSING', 'PENDING']);
+    expect(handed.find(({ driverId }) => driverId === 'd1')).toEqual(await at.app.jobs.requestOf('t1', 'd1'));
+    door.open();
+    await at.clock.advance('1s');
+    expect(await statuses()).toEqual(['COMPLETED', 'PENDING']);
+    await at.queue.pause();
+    await at.clock.advance('5m');
+    expect(await statuses()).toEqual(['COMPLETED', 'EXPIRED']);
+    expect(
+      (await at.app.jobs.requestsOf('t1')).map(({ driverId, metadata }) => `${driverId} ${metadata.status}`).sort(),
+    ).toEqual(['busy EXPIRED', 'd1 COMPLETED']);
+    expect(await at.app.jobs.requestsOf('t2')).toEqual([]);
+  });
+});
+
+test('004-02 a request that failed, or was cancelled, is EXPIRED: it will not be put to its driver any more', async () => {
   const at = await stage();
-  await at.request('t1', 'd1');
-  const job = (await at.requestJob('t1', 'd1'))!;
-  const statusOf = (state: typeof job.state) => toTripRequestJob({ ...job, state }).metadata.status;
-  expect((['pending', 'processing', 'expired', 'completed'] as const).map(statusOf)).toEqual([
-    'PENDING',
-    'PROCESSING',
+  await at.app.dispatcher.requestTrip(trip('t1', 'away'));
+  await at.clock.advance('9s');
+  expect([await statusOf(at, 't1', 'away'), (await at.requestJob('t1', 'away'))?.state]).toEqual(['EXPIRED', 'failed']);
+  await at.drivers.startTrip('busy', 'another');
+  await at.request('t2', 'busy');
+  await at.app.cancellation.cancelTrip('t2', 'changed my mind');
+  expect([await statusOf(at, 't2', 'busy'), (await at.requestJob('t2', 'busy'))?.state]).toEqual([
     'EXPIRED',
-    'COMPLETED',
+    'cancelled',
   ]);
-  // Over without having been put to the driver; the job's own state says how.
-  expect((['failed', 'cancelled'] as const).map(statusOf)).toEqual(['EXPIRED', 'EXPIRED']);
-  expect(job.state).toBe('completed');
-  expect(toTripRequestJob(job).metadata.status).toBe('COMPLETED');
 });
 
 test('asked for twice, a request is inserted once', async () => {

@@ -21,6 +21,7 @@ test('npm start shows a trip to its end, a cancellation, orphans and an outage, 
   expect(stdout).toContain('[log] Removed orphaned job for trip trip-3');
   expect(stdout).toContain('the sweep removed 2: 0 jobs in the queues');
   expect(stdout).toContain('the sweep removed 0: 2 jobs in the queues');
+  expect(stdout).toContain('trip-1 is COMPLETED, and cem sees trip-5');
   expect(stdout).toMatch(/totalOrphanedJobs +2\n/);
   expect(stdout).toMatch(/failedCleanups +1\n/);
   expect(stdout.trimEnd().endsWith('Nothing left behind.')).toBe(true);

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { timeoutId } from '../src/trip-request-job.js';
 import { TripRequestProcessor } from '../src/trip-request-processor.js';
 import { InMemoryTripService } from '../src/trips.js';
 import { Door, engines, type Stage, stage, trip, TroubledTrips } from './support.js';
@@ -100,12 +101,17 @@ test('004-32 a job that fails for the last time ends as failed, though the next 
   const at = await stage({ config: { driversAtOnce: 1 } });
   at.drivers.setAvailable('d2');
   const { reschedule } = at.queue;
+  const during: (string | undefined)[] = [];
   at.queue.reschedule = async (which, to) => {
-    if (to.delay === 0) await at.app.dispatcher.passOver('t1', 'd1', 'The time to answer is over');
+    if (which === timeoutId({ tripId: 't1', driverId: 'd1' })) {
+      during.push((await at.requestJob('t1', 'd1'))?.state);
+      await at.app.dispatcher.passOver('t1', 'd1', 'The time to answer is over');
+    }
     return reschedule(which, to);
   };
   await at.app.dispatcher.requestTrip(trip('t1', 'd1', 'd2'));
   await at.clock.advance('9s');
+  expect(during).toEqual(['processing']);
   expect(await at.requestJob('t1', 'd1')).toMatchObject({ state: 'failed', attempts: 3, cancelRequested: null });
   expect(at.screens.visibleTo('d2')).toEqual(['t1']);
 });
@@ -208,16 +214,51 @@ test('004-28 a trip that ends between the checks and the screen leaves nothing o
   expect(await at.live()).toEqual([]);
 });
 
+test('004-10 a look-up that fails after the request was shown does not show it again', async () => {
+  const trips = new TroubledTrips();
+  const at = await stage({ tripService: trips });
+  const { showRequest } = at.screens;
+  at.screens.showRequest = async (driverId, tripId) => {
+    await showRequest.call(at.screens, driverId, tripId);
+    trips.troubled.add('all');
+  };
+  await at.request('t1', 'd1');
+  await at.clock.advance('1s');
+  expect(at.said('warn')).toEqual(['A trip request cannot be looked at; it is tried again']);
+  expect(await at.requestJob('t1', 'd1')).toMatchObject({ state: 'pending' });
+  trips.troubled.clear();
+  await at.clock.advance('5s');
+  expect(await at.requestJob('t1', 'd1')).toMatchObject({ state: 'completed', result: { outcome: 'processed' } });
+  expect(told(at)).toEqual(['d1 t1: New trip request']);
+  // His time to answer runs from then on.
+  await at.clock.advance('21s');
+  expect((await trips.findById('t1'))?.rejectedDrivers).toEqual(['d1']);
+});
+
+test('004-10 a request that could not be shown is shown later, once', async () => {
+  const at = await stage();
+  const { showRequest } = at.screens;
+  at.screens.showRequest = () => Promise.reject(new Error('The screens are away'));
+  await at.request('t1', 'd1');
+  await at.clock.advance('1s');
+  expect(await at.requestJob('t1', 'd1')).toMatchObject({ state: 'pending', attempts: 0 });
+  at.screens.showRequest = showRequest;
+  await at.clock.advance('10s');
+  expect(told(at)).toEqual(['d1 t1: New trip request']);
+});
+
 test('004-23 004-26 there is no queue for a driver: each request reaches its own driver and no other', async () => {
   const at = await stage();
   await at.drivers.startTrip('busy', 'another');
   for (let n = 1; n <= 20; n++) await at.request(`t${n}`, `d${n}`, n % 5 === 0 ? 'busy' : `e${n}`);
   await at.clock.advance('1s');
   expect(Object.keys((await at.queue.stats()).queues).sort()).toEqual(['trip-requests', 'trip-timeouts']);
-  for (let n = 1; n <= 20; n++) expect(at.screens.visibleTo(`d${n}`)).toEqual([`t${n}`]);
+  const expected = Array.from({ length: 20 }, (_, index) => index + 1).flatMap((n) => [
+    `d${n} t${n}: New trip request`,
+    ...(n % 5 === 0 ? [] : [`e${n} t${n}: New trip request`]),
+  ]);
+  expect([...told(at)].sort()).toEqual(expected.sort());
   expect(at.screens.visibleTo('busy')).toEqual([]);
-  const received = at.messages.filter(({ to }) => to === 'e1').map(({ tripId }) => tripId);
-  expect(received).toEqual(['t1']);
 });
 
 test('004-26 a driver who is passed over has no job of the trip left, though the trip goes on', async () => {
@@ -236,9 +277,10 @@ test('004-28 a request that expires on its way to the handler is put back, and n
   const at = await stage({ tripService: trips, idle: true });
   await at.request('t1', 'd1');
   const job = (await at.requestJob('t1', 'd1'))!;
+  const request = (await at.app.jobs.requestOf('t1', 'd1'))!;
   trips.troubled.add('all');
   await at.clock.advance('5m');
-  const outcome = await new TripRequestProcessor(at.app.parts).handleTripRequest({ input: job.input, job } as never);
+  const outcome = await new TripRequestProcessor(at.app.parts).handleTripRequest(request, job);
   expect(outcome).toMatchObject({ outcome: 'snooze' });
   // No worker runs in this test, and an alert says so.
   expect(at.said('warn').filter((text) => !text.startsWith('Nobody takes'))).toEqual([]);

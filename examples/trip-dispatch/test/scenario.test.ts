@@ -47,6 +47,25 @@ describe.each(engines)('%s', (engine) => {
     await expectNothingLeft(at.queue);
   });
 
+  test('004-24 004-25 a trip that is completed sets its driver free: the next trip, which waited for him, reaches him', async () => {
+    const at = await stage({ engine });
+    await at.request('t1', 'd1');
+    expect(await at.app.dispatcher.acceptTrip('t1', 'd1')).toBe(true);
+    await at.request('t2', 'd1');
+    await at.clock.advance('1s');
+    expect(await at.requestJob('t2', 'd1')).toMatchObject({ state: 'pending', attempts: 0 });
+    expect(at.screens.visibleTo('d1')).toEqual([]);
+
+    expect(await at.app.dispatcher.completeTrip('t1', 'd1')).toBe(true);
+    expect(await at.trips.findById('t1')).toMatchObject({ status: 'COMPLETED', driverId: 'd1' });
+    expect(await at.drivers.hasActiveTrip('d1')).toBe(false);
+    await at.clock.advance('60s');
+    expect(at.screens.visibleTo('d1')).toEqual(['t2']);
+    expect(await at.app.dispatcher.acceptTrip('t2', 'd1')).toBe(true);
+    expect(await at.drivers.hasActiveTrip('d1')).toBe(true);
+    await expectNothingLeft(at.queue);
+  });
+
   test('004-33 many requests at once: each driver is asked once, and of many answers one is taken', async () => {
     const at = await stage({ engine, config: { driversAtOnce: 5 } });
     const [tripCount, driverCount] = [20, 5];
@@ -67,7 +86,7 @@ describe.each(engines)('%s', (engine) => {
 });
 
 describe.each(engines)('%s', (engine) => {
-  test('004-33 two processes on one store: each request is processed once, and each tick sweeps once', async () => {
+  test('004-33 two dispatchers on one store: each request is processed once, and each tick sweeps once', async () => {
     const at = await stage({ engine });
     const other = await stage({ engine, beside: at });
     for (let n = 0; n < 10; n++) await (n % 2 ? at : other).app.dispatcher.requestTrip(trip(`t${n}`, `d${n}`));
@@ -81,6 +100,44 @@ describe.each(engines)('%s', (engine) => {
       ['2030-01-01T00:02:00.000Z', 'completed'],
     ]);
   });
+});
+
+test('004-24 only its own driver completes a trip, once it is his, and again without harm', async () => {
+  const at = await stage();
+  await at.request('t1', 'd1', 'd2');
+  expect(await at.app.dispatcher.completeTrip('t1', 'd1')).toBe(false);
+  expect(await at.trips.findById('t1')).toMatchObject({ status: 'PENDING' });
+  await at.app.dispatcher.acceptTrip('t1', 'd1');
+  expect(await at.app.dispatcher.completeTrip('t1', 'd2')).toBe(false);
+  expect(await at.trips.findById('t1')).toMatchObject({ status: 'APPROVED' });
+  expect(await at.drivers.hasActiveTrip('d1')).toBe(true);
+
+  // The second system is away for a moment: whoever calls again completes the rest.
+  const { endTrip } = at.drivers;
+  at.drivers.endTrip = () => Promise.reject(new Error('The database of drivers is away'));
+  await expect(at.app.dispatcher.completeTrip('t1', 'd1')).rejects.toThrow('The database of drivers is away');
+  at.drivers.endTrip = endTrip;
+  expect(await at.app.dispatcher.completeTrip('t1', 'd1')).toBe(true);
+  expect(await at.drivers.hasActiveTrip('d1')).toBe(false);
+
+  // A trip that was completed long ago does not end the one that he drives now.
+  await at.request('t2', 'd1');
+  await at.app.dispatcher.acceptTrip('t2', 'd1');
+  expect(await at.app.dispatcher.completeTrip('t1', 'd1')).toBe(true);
+  expect(await at.drivers.hasActiveTrip('d1')).toBe(true);
+  await at.app.cancellation.cancelTrip('t2', 'changed my mind');
+  expect(await at.app.dispatcher.completeTrip('t2', 'd1')).toBe(false);
+  expect(await at.app.dispatcher.completeTrip('t3', 'd1')).toBe(false);
+});
+
+test('004-33 a driver whose answer is sent twice has the trip, and the customer is told once', async () => {
+  const at = await stage();
+  await at.request('t1', 'd1');
+  const answers = await Promise.all(['t1', 't1'].map((tripId) => at.app.dispatcher.acceptTrip(tripId, 'd1')));
+  expect(answers).toEqual([true, true]);
+  expect(at.messages.filter(({ to }) => to === 'customer-of-t1').map(({ text }) => text)).toEqual([
+    'Driver d1 is on the way',
+  ]);
 });
 
 test('004-33 a driver who answers two trips at once gets one of them', async () => {
@@ -101,6 +158,9 @@ test('004-33 an answer and a time-out at the same moment: exactly one of them co
   const [accepted] = await Promise.all([at.app.dispatcher.acceptTrip('t1', 'd1'), at.clock.advance('1s')]);
   const { status } = (await at.trips.findById('t1'))!;
   expect(status).toBe(accepted ? 'APPROVED' : 'DRIVER_NOT_FOUND');
+  expect(at.messages.filter(({ to }) => to === 'customer-of-t1').map(({ text }) => text)).toEqual([
+    accepted ? 'Driver d1 is on the way' : 'No driver was found',
+  ]);
   expect(await at.drivers.hasActiveTrip('d1')).toBe(accepted);
   expect(await at.live()).toEqual([]);
   expect(at.screens.visibleTo('d1')).toEqual([]);

@@ -32,7 +32,7 @@ export const engines: readonly Engine[] = [
 ];
 
 /** An empty store, which goes when the test ends. */
-async function newStore(engine: Engine): Promise<string | StoreFactory> {
+export async function newStore(engine: Engine): Promise<string | StoreFactory> {
   if (engine === 'memory') return memoryStore();
   if (engine === 'sqlite') return `sqlite:${join(await temporaryFolder(), 'jobs.db')}?synchronous=normal`;
   const taken = await (engine === 'postgres' ? databases! : numbers!).take();
@@ -142,14 +142,15 @@ async function close(app: TripDispatch, clock: FakeClock): Promise<void> {
   await closing;
 }
 
-/** A door that a call waits at. Better than any sleep. */
+/** A door that a call waits at; it opens by itself when so many have come. Better than any sleep. */
 export class Door {
   readonly arrived: Promise<void>;
   open!: () => void;
   private arrive!: () => void;
   private readonly opened: Promise<void>;
+  private comers = 0;
 
-  constructor() {
+  constructor(private readonly opensAt = Number.POSITIVE_INFINITY) {
     this.arrived = new Promise((resolve) => {
       this.arrive = resolve;
     });
@@ -159,6 +160,8 @@ export class Door {
   }
   async pass(): Promise<void> {
     this.arrive();
+    this.comers += 1;
+    if (this.comers >= this.opensAt) this.open();
     await this.opened;
   }
 }
