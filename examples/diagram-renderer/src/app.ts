@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { createSlots, type Logger, open, type Queue } from 'lastout';
 import { createCache } from './cache.js';
-import type { Config } from './config.js';
+import { type Config, slotWaitMs } from './config.js';
 import { JobProcessor, type Parts } from './job-processor.js';
 import { createJobStore } from './job-store.js';
 import { createChildRenderer } from './renderer.js';
@@ -76,14 +76,12 @@ export class App implements AsyncDisposable {
 /** The parts as they are in production. */
 export function createParts(store: Queue, config: Config, logger: Logger): Parts {
   const { queueMaxConcurrent, queueMaxWaiting, renderTimeoutMs } = config;
-  // Every rendering ends by its time limit, so the line moves. Should it not, nobody stands in it for ever.
-  const turns = Math.ceil(queueMaxWaiting / queueMaxConcurrent) + 1;
   return {
     jobStore: createJobStore(store, config),
     queue: createSlots({
       maxConcurrent: queueMaxConcurrent,
       maxWaiting: queueMaxWaiting,
-      timeout: turns * (renderTimeoutMs + 5_000),
+      timeout: slotWaitMs(config),
     }),
     renderer: createChildRenderer({ renderTimeoutMs }),
     cache: createCache(store, config),

@@ -56,6 +56,12 @@ export function readConfig(env: Environment): Config {
   };
 }
 
+/** Every rendering ends by its time limit, so the line moves. Should it not, nobody stands in it longer than this. */
+export function slotWaitMs({ queueMaxConcurrent, queueMaxWaiting, renderTimeoutMs }: Config): number {
+  const turns = Math.ceil(queueMaxWaiting / queueMaxConcurrent) + 1;
+  return turns * (renderTimeoutMs + 5_000);
+}
+
 function readAuth(text: (name: string, fallback: string) => string): Config['auth'] {
   const enabled = text('AUTH_ENABLED', 'false');
   if (enabled !== 'true' && enabled !== 'false') throw new Error('AUTH_ENABLED must be true or false');

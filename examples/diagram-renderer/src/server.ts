@@ -2,7 +2,7 @@ import { createHash, randomUUID, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Config } from './config.js';
 import { formats, inputHash, readDiagram } from './diagram.js';
-import type { JobProcessor, Parts } from './job-processor.js';
+import { describe, type JobProcessor, type Parts } from './job-processor.js';
 import type { RenderJob } from './job-store.js';
 
 const bodyBytesMax = 128 * 1024;
@@ -36,14 +36,12 @@ export function createRenderServer(parts: Parts, processor: JobProcessor): Serve
   return createServer((request, response) => {
     const requestId = randomUUID();
     response.setHeader('X-Request-Id', requestId);
-    // A caller that leaves needs no answer, and nobody has to wait for it.
-    const left = new AbortController();
-    response.once('close', () => left.abort());
-    routes(request, left.signal)
+    routes(request)
       .catch((error: unknown): Answer => {
         if (error instanceof HttpError)
           return { status: error.status, body: { error: error.message }, headers: error.headers };
-        if (!left.signal.aborted) parts.logger.error('Request failed', { requestId, error: String(error) });
+        // A caller that has left needs no answer.
+        if (!response.destroyed) parts.logger.error('Request failed', { requestId, error: String(error) });
         return { status: 500, body: { error: 'Internal error', requestId } };
       })
       .then((answer) => send(response, answer))
@@ -66,7 +64,7 @@ function createRoutes(parts: Parts, processor: JobProcessor) {
   const { jobStore, queue, cache, config } = parts;
   const linkTo = (shortlink: string): string => `${config.baseUrl}/d/${shortlink}`;
 
-  async function render(request: IncomingMessage, mode: string | null, left: AbortSignal): Promise<Answer> {
+  async function render(request: IncomingMessage, mode: string | null): Promise<Answer> {
     if (!processor.isRunning()) throw new HttpError(503, 'The server shuts down', { 'Retry-After': retryAfter });
     const diagram = readDiagram(await readJson(request));
     if (typeof diagram === 'string') throw new HttpError(400, diagram);
@@ -74,8 +72,8 @@ function createRoutes(parts: Parts, processor: JobProcessor) {
     const known = await cache.find(inputHash(diagram));
     if (known !== null) return { status: 200, body: { shortlink: known, url: linkTo(known), cached: true } };
 
+    if (mode === 'sync') return outcome(await processor.renderNow(diagram).catch(refusal));
     const { id } = await jobStore.create(diagram);
-    if (mode === 'sync') return outcome(await jobStore.wait(id, left));
     const statusUrl = `${config.baseUrl}/jobs/${id}`;
     return { status: 202, body: { jobId: id, status: 'pending', statusUrl }, headers: { Location: statusUrl } };
   }
@@ -85,6 +83,14 @@ function createRoutes(parts: Parts, processor: JobProcessor) {
       return { status: 200, body: { jobId: id, shortlink, url: linkTo(shortlink), cached: false } };
     if (errorCode === 'BACKPRESSURE') throw new HttpError(429, String(error), { 'Retry-After': retryAfter });
     throw new HttpError(500, String(error));
+  }
+
+  /** There was no place in the slots, or it was lost because the server shuts down. */
+  function refusal(error: unknown): never {
+    const { message, code } = describe(error);
+    if (code === 'BACKPRESSURE') throw new HttpError(429, message, { 'Retry-After': retryAfter });
+    if (code === 'SLOTS_CLOSED') throw new HttpError(503, 'The server shuts down', { 'Retry-After': retryAfter });
+    throw error;
   }
 
   async function job(id: string): Promise<Answer> {
@@ -112,7 +118,7 @@ function createRoutes(parts: Parts, processor: JobProcessor) {
       : { status: 503, body: { status: 'stopping', slots } };
   }
 
-  return async (request: IncomingMessage, left: AbortSignal): Promise<Answer> => {
+  return async (request: IncomingMessage): Promise<Answer> => {
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://localhost');
     const [, first = '', second = '', ...more] = pathname.split('/');
     const known = more.length === 0 && (second === '') === ['', 'render', 'health'].includes(first);
@@ -122,7 +128,7 @@ function createRoutes(parts: Parts, processor: JobProcessor) {
     if (first === 'render' || first === 'jobs') checkAuth(request, config);
     switch (first) {
       case 'render':
-        return render(request, searchParams.get('mode'), left);
+        return render(request, searchParams.get('mode'));
       case 'jobs':
         return job(second);
       case 'd':

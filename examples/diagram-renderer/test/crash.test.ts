@@ -1,33 +1,7 @@
-import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createRequire } from 'node:module';
-import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { pathToFileURL } from 'node:url';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { startServer } from './server-process.js';
 import { endless, temporaryFolder, until } from './support.js';
-
-/** The server as `npm run serve` starts it. Resolves when it listens. */
-async function startServer(
-  folder: string,
-  env: { [name: string]: string },
-): Promise<{ server: ChildProcess; address: string }> {
-  const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
-  const main = new URL('../src/main.ts', import.meta.url).pathname;
-  const server = spawn(process.execPath, ['--import', tsx, main, '--serve'], {
-    env: { ...process.env, PORT: '0', JOB_DB_PATH: join(folder, 'data', 'jobs.db'), TMPDIR: folder, ...env },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  onTestFinished(() => void server.kill('SIGKILL'));
-  for await (const line of createInterface(server.stdout)) {
-    const { address } = JSON.parse(line) as { address?: string };
-    if (address !== undefined) {
-      server.stdout?.resume();
-      return { server, address };
-    }
-  }
-  throw new Error('The server ended before it listened');
-}
 
 test('003-35 a job that a crash left in rendering is rendered by the next server', async () => {
   const folder = await temporaryFolder();
