@@ -9,7 +9,7 @@ import { pathToFileURL } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Format } from '../src/diagram.js';
 import { type ChildRendererOptions, createChildRenderer } from '../src/renderer.js';
-import { flattenSvg, fontFiles, png } from '../src/svg.mjs';
+import { fontFiles, png } from '../src/svg.mjs';
 import { endless, isAlive, stage, temporaryFolder, until } from './support.js';
 
 const sources: { [F in Format]: string } = {
@@ -152,12 +152,4 @@ test('003-04 PNGs are written with the bundled font, whatever fonts the machine 
   const bold = await png(svg('Straße Ωμέγα Жук', '.text { font-family: "d2-1-font-bold"; }'));
   expect(Buffer.compare(bold, plain)).not.toBe(0);
   expect(Buffer.compare(bold, blank)).not.toBe(0);
-});
-
-test('no picture is fetched by an address that a diagram names, neither from the web nor from this machine', () => {
-  const named =
-    '<svg><image href="/etc/logo.png" width="1"/><image xlink:href="https://a.example/x.png"></image></svg>';
-  expect(flattenSvg(named)).toBe('<svg></svg>');
-  const inside = '<svg><image href="data:image/png;base64,AAAA"/></svg>';
-  expect(flattenSvg(inside)).toBe(inside);
 });
