@@ -75,7 +75,7 @@ export class App implements AsyncDisposable {
 
 /** The parts as they are in production. */
 export function createParts(store: Queue, config: Config, logger: Logger): Parts {
-  const { queueMaxConcurrent, queueMaxWaiting, renderTimeoutMs } = config;
+  const { queueMaxConcurrent, queueMaxWaiting } = config;
   return {
     jobStore: createJobStore(store, config),
     queue: createSlots({
@@ -83,7 +83,7 @@ export function createParts(store: Queue, config: Config, logger: Logger): Parts
       maxWaiting: queueMaxWaiting,
       timeout: slotWaitMs(config),
     }),
-    renderer: createChildRenderer({ renderTimeoutMs }),
+    renderer: createChildRenderer(config),
     cache: createCache(store, config),
     config,
     logger,

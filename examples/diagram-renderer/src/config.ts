@@ -15,6 +15,8 @@ export interface Config {
   readonly cacheGcIntervalMs: number;
   /** After this time the process that renders is killed. */
   readonly renderTimeoutMs: number;
+  /** Above this the process that renders is killed. */
+  readonly renderMemoryMb: number;
   readonly host: string;
   readonly port: number;
   readonly baseUrl: string;
@@ -48,6 +50,7 @@ export function readConfig(env: Environment): Config {
     cacheTtlMs: number('CACHE_TTL', 300_000),
     cacheGcIntervalMs: number('CACHE_GC_INTERVAL', 60_000),
     renderTimeoutMs: number('RENDER_TIMEOUT_MS', 30_000, 1, longestTimerMs),
+    renderMemoryMb: number('RENDER_MEMORY_MB', 512),
     host: text('HOST', '127.0.0.1'),
     port: number('PORT', 3000, 0, 65_535),
     baseUrl: text('BASE_URL', '').replace(/\/+$/, ''),

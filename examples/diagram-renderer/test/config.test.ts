@@ -15,6 +15,7 @@ const numbers = [
   ['CACHE_TTL', 'cacheTtlMs', 300_000],
   ['CACHE_GC_INTERVAL', 'cacheGcIntervalMs', 60_000],
   ['RENDER_TIMEOUT_MS', 'renderTimeoutMs', 30_000],
+  ['RENDER_MEMORY_MB', 'renderMemoryMb', 512],
   ['PORT', 'port', 3000],
 ] as const;
 

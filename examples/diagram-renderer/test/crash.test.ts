@@ -6,7 +6,7 @@ import { endless, temporaryFolder, until } from './support.js';
 test('003-35 a job that a crash left in rendering is rendered by the next server', async () => {
   const folder = await temporaryFolder();
   // Rendering takes long enough to be killed in the middle of it.
-  const first = await startServer(folder, { RENDER_TIMEOUT_MS: '600000' });
+  const first = await startServer(folder, { RENDER_TIMEOUT_MS: '600000', RENDER_MEMORY_MB: '4096' });
   const submit = async (address: string, source: string): Promise<string> => {
     const body = JSON.stringify({ source, format: 'graphviz' });
     const response = await fetch(`${address}/render`, {
@@ -23,7 +23,7 @@ test('003-35 a job that a crash left in rendering is rendered by the next server
   first.server.kill('SIGKILL');
   await once(first.server, 'exit');
 
-  const second = await startServer(folder, { RENDER_TIMEOUT_MS: '1000' });
+  const second = await startServer(folder, { RENDER_TIMEOUT_MS: '1000', RENDER_MEMORY_MB: '4096' });
   // Its claim lapses, it is taken again, and this time the time limit ends it: it was not stuck.
   await until('it is taken again', async () => (await statusOf(second.address, id)).status === 'failed');
   expect((await statusOf(second.address, id)).error).toBe('Render timeout after 1000 ms');

@@ -2,6 +2,7 @@ import { deflateSync, crc32 } from 'node:zlib';
 import { writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { expect, test } from 'vitest';
+import { readConfig } from '../src/config.js';
 import type { Format } from '../src/diagram.js';
 import { createChildRenderer } from '../src/renderer.js';
 import { flattenSvg, png } from '../src/svg.mjs';
@@ -200,7 +201,7 @@ const attacks: [format: Format, source: string][] = [
 
 for (const [format, source] of attacks)
   test(`no file and no script by ${format}: ${JSON.stringify(source)}`, async () => {
-    const renderer = createChildRenderer({ renderTimeoutMs: 60_000 });
+    const renderer = createChildRenderer(readConfig({}));
     const path = await secretPicture();
     const text = source.replaceAll('SECRET', path);
     const rendered = await renderer.render(text, format, 'svg', new AbortController().signal).catch(() => null);

@@ -181,7 +181,7 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** Graphviz takes hours for this. */
+/** Graphviz takes hours for this, and more than 512 MB. */
 export function endless(): string {
   const row = (letter: string): string => Array.from({ length: 60 }, (_, n) => `${letter}${n}`).join(';');
   return `digraph { {${row('a')}} -> {${row('b')}} -> {${row('c')}} -> {${row('a')}} }`;
