@@ -54,7 +54,15 @@ function d2Message(error) {
 
 async function mermaid() {
   const { renderMermaidSVG } = await import('beautiful-mermaid');
-  return (source) => renderMermaidSVG(source, { font: 'Inter' });
+  return (source) => renderMermaidSVG(withoutHead(source), { font: 'Inter' });
+}
+
+/** The library looks for the kind of a diagram in the first line: front matter and comments go. */
+function withoutHead(source) {
+  return source
+    .replace(/\r\n?/g, '\n')
+    .replace(/^\s*---\n[\s\S]*?\n---\s*\n/, '')
+    .replace(/^(?:\s*(?:%%.*)?\n)+/, '');
 }
 
 function answer(head, body = '') {

@@ -1,7 +1,7 @@
 import { createHash, randomUUID, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Config } from './config.js';
-import { formats, inputHash, readDiagram } from './diagram.js';
+import { formats, inputHash, readDiagram, undrawnKind } from './diagram.js';
 import { describe, type JobProcessor, type Parts } from './job-processor.js';
 import type { RenderJob } from './job-store.js';
 
@@ -68,6 +68,8 @@ function createRoutes(parts: Parts, processor: JobProcessor) {
     if (!processor.isRunning()) throw new HttpError(503, 'The server shuts down', { 'Retry-After': retryAfter });
     const diagram = readDiagram(await readJson(request));
     if (typeof diagram === 'string') throw new HttpError(400, diagram);
+    const undrawn = undrawnKind(diagram);
+    if (undrawn !== null) throw new HttpError(422, undrawn);
 
     const known = await cache.find(inputHash(diagram));
     if (known !== null) return { status: 200, body: { shortlink: known, url: linkTo(known), cached: true } };
@@ -81,23 +83,16 @@ function createRoutes(parts: Parts, processor: JobProcessor) {
   function outcome({ id, shortlink, error, errorCode }: RenderJob): Answer {
     if (shortlink !== null)
       return { status: 200, body: { jobId: id, shortlink, url: linkTo(shortlink), cached: false } };
-    if (errorCode === 'BACKPRESSURE') throw new HttpError(429, String(error), { 'Retry-After': retryAfter });
-    throw new HttpError(500, String(error));
-  }
-
-  /** There was no place in the slots, or it was lost because the server shuts down. */
-  function refusal(error: unknown): never {
-    const { message, code } = describe(error);
-    if (code === 'BACKPRESSURE') throw new HttpError(429, message, { 'Retry-After': retryAfter });
-    if (code === 'SLOTS_CLOSED') throw new HttpError(503, 'The server shuts down', { 'Retry-After': retryAfter });
-    throw error;
+    throw failure(String(error), errorCode);
   }
 
   async function job(id: string): Promise<Answer> {
     const found = await jobStore.get(id);
     if (!found) throw new HttpError(404, 'Job not found');
-    const { id: jobId, errorCode: _, ...rest } = found;
-    return { status: 200, body: { jobId, ...rest, url: rest.shortlink === null ? null : linkTo(rest.shortlink) } };
+    const { id: jobId, ...rest } = found;
+    const url = rest.shortlink === null ? null : linkTo(rest.shortlink);
+    const errorStatus = rest.error === null ? null : statusOf(rest.errorCode);
+    return { status: 200, body: { jobId, ...rest, errorStatus, url } };
   }
 
   async function output(shortlink: string): Promise<Answer> {
@@ -141,6 +136,26 @@ function createRoutes(parts: Parts, processor: JobProcessor) {
   };
 }
 
+/** What a code of an error is in HTTP: the diagram's mistake, a matter of time, or ours. */
+function statusOf(code: string | null | undefined): number {
+  if (code === 'SOURCE' || code === 'TIMEOUT' || code === 'MEMORY') return 422;
+  if (code === 'BACKPRESSURE') return 429;
+  // The server shuts down, or did so before it came to this.
+  if (code === 'SLOTS_CLOSED' || code === 'CANCELLED' || code === 'EXPIRED') return 503;
+  return 500;
+}
+
+function failure(message: string, code: string | null | undefined): HttpError {
+  const status = statusOf(code);
+  return new HttpError(status, message, status === 429 || status === 503 ? { 'Retry-After': retryAfter } : {});
+}
+
+/** There was no place in the slots, or it was lost because the server shuts down. */
+function refusal(error: unknown): never {
+  const { message, code } = describe(error);
+  throw statusOf(code) === 500 ? error : failure(message, code);
+}
+
 async function readJson(request: IncomingMessage): Promise<unknown> {
   // Forms of foreign pages can send anything but this.
   if (!/^application\/json\b/i.test(request.headers['content-type'] ?? ''))
@@ -173,8 +188,8 @@ const usage = `Diagrams to SVG and PNG.
 
 POST /render            { "source": "…", "format": "${formats.join(' | ')}", "outputType": "svg | png" }
                         202 { jobId, status, statusUrl }; 200 { shortlink, url, cached } if it was rendered before
-POST /render?mode=sync  200 { shortlink, url, cached } when it is rendered; 429 when there is no room
-GET  /jobs/:id          { jobId, status, shortlink, error, url, createdAt, startedAt, completedAt }
+POST /render?mode=sync  200 { shortlink, url, cached } when it is rendered; 429 when there is no room, 422 for a mistake
+GET  /jobs/:id          { jobId, status, shortlink, error, errorCode, errorStatus, url, createdAt, startedAt, completedAt }
 GET  /d/:shortlink      the picture
 GET  /health
 `;

@@ -8,6 +8,7 @@ import { createCache } from '../src/cache.js';
 import { readConfig } from '../src/config.js';
 import { inputHash } from '../src/diagram.js';
 import { JobProcessor, type Parts } from '../src/job-processor.js';
+import { RenderError } from '../src/renderer.js';
 import { Door, recordingLogger, StubCache, StubRenderer, temporaryFolder, until } from './support.js';
 
 /** The whole server, on a free port. Only the renderer is a stub unless the test gives another part. */
@@ -172,10 +173,11 @@ test('003-33 unknown, malformed and removed job ids are 404, and so are short li
   for (const path of wrong) expect([path, (await request(path)).status]).toEqual([path, 404]);
 });
 
-test('003-36 synchronous: 200 with the link, 500 with the message of the renderer, 429 with Retry-After when full', async () => {
+test('003-36 synchronous: 200 with the link, 422 for a mistake, 500 when the renderer breaks, 429 with Retry-After when full', async () => {
   const door = new Door();
   const renderer = new StubRenderer(async (source) => {
-    if (source === 'wrong') throw new Error('syntax error in line 1');
+    if (source === 'wrong') throw new RenderError('syntax error in line 1', 'SOURCE');
+    if (source === 'broken') throw new RenderError('The renderer broke');
     if (source === 'slow') await door.pass();
     return source;
   });
@@ -184,8 +186,12 @@ test('003-36 synchronous: 200 with the link, 500 with the message of the rendere
   expect(done.status).toBe(200);
   expect(done.body).toMatchObject({ shortlink: expect.any(String), url: `/d/${done.body.shortlink}`, cached: false });
   expect(await post({ ...diagram, source: 'wrong' }, '?mode=sync')).toMatchObject({
-    status: 500,
+    status: 422,
     body: { error: 'syntax error in line 1' },
+  });
+  expect(await post({ ...diagram, source: 'broken' }, '?mode=sync')).toMatchObject({
+    status: 500,
+    body: { error: 'The renderer broke' },
   });
 
   const slow = post({ ...diagram, source: 'slow' }, '?mode=sync');
@@ -200,7 +206,7 @@ test('003-36 synchronous: 200 with the link, 500 with the message of the rendere
   expect((await slow).status).toBe(200);
   expect((await finished(later.body.jobId as string)).body.status).toBe('completed');
   // Who was refused has left no job.
-  expect((await app.store.stats()).total).toMatchObject({ completed: 3, failed: 1, pending: 0, processing: 0 });
+  expect((await app.store.stats()).total).toMatchObject({ completed: 3, failed: 2, pending: 0, processing: 0 });
 });
 
 test('003-36 with 10 slots and 50 places, 80 at once are 60 renderings and 20 refusals', async () => {
