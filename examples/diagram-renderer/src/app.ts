@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
-import { createSlots, type Logger, open, type Queue } from 'lastout';
+import { createSlots, type Logger, open, type OpenOptions, type Queue } from 'lastout';
 import { createCache } from './cache.js';
 import { type Config, slotWaitMs } from './config.js';
 import { JobProcessor, type Parts } from './job-processor.js';
@@ -29,13 +29,8 @@ export class App implements AsyncDisposable {
     const folder = dirname(config.jobDbPath);
     await mkdir(folder, { recursive: true });
     const store = await open(`sqlite:${config.jobDbPath}`, {
-      logger,
+      ...storeOptions(config, logger),
       artifacts: { dir: join(folder, 'artifacts') },
-      cleanup: {
-        jobRetentionMs: config.jobRetentionMs,
-        // One sweep removes old jobs and expired outputs, so the shorter interval serves both.
-        cleanupIntervalMs: Math.min(config.jobCleanupIntervalMs, config.cacheGcIntervalMs),
-      },
     });
     return new App(store, { ...createParts(store, config, logger), ...replace });
   }
@@ -71,6 +66,12 @@ export class App implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+export function storeOptions(config: Config, logger: Logger): OpenOptions {
+  const { jobRetentionMs, jobCleanupIntervalMs } = config;
+  // One sweep removes old jobs and expired outputs.
+  return { logger, cleanup: { jobRetentionMs, cleanupIntervalMs: jobCleanupIntervalMs } };
 }
 
 /** The parts as they are in production. */

@@ -114,16 +114,18 @@ function createRoutes(parts: Parts, processor: JobProcessor) {
   }
 
   return async (request: IncomingMessage): Promise<Answer> => {
-    const { pathname, searchParams } = new URL(request.url ?? '/', 'http://localhost');
-    const [, first = '', second = '', ...more] = pathname.split('/');
-    const known = more.length === 0 && (second === '') === ['', 'render', 'health'].includes(first);
+    // No URL is made of it: `//` would be one without a host.
+    const [pathname = '', ...query] = (request.url ?? '/').split('?');
+    const mode = new URLSearchParams(query.join('?')).get('mode');
+    const [before, first = '', second = '', ...more] = pathname.split('/');
+    const known = before === '' && more.length === 0 && (second === '') === ['', 'render', 'health'].includes(first);
     const method = first === 'render' ? 'POST' : 'GET';
     if (!known || !['', 'render', 'jobs', 'd', 'health'].includes(first)) throw new HttpError(404, 'Not found');
     if (request.method !== method) throw new HttpError(405, `Use ${method}`, { Allow: method });
     if (first === 'render' || first === 'jobs') checkAuth(request, config);
     switch (first) {
       case 'render':
-        return render(request, searchParams.get('mode'));
+        return render(request, mode);
       case 'jobs':
         return job(second);
       case 'd':

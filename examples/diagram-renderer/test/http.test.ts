@@ -1,9 +1,11 @@
 import { readdir } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { open } from 'lastout';
 import { fakeClock } from 'lastout/testing';
 import { expect, onTestFinished, test } from 'vitest';
-import { App, createParts } from '../src/app.js';
+import { App, createParts, storeOptions } from '../src/app.js';
 import { createCache } from '../src/cache.js';
 import { readConfig } from '../src/config.js';
 import { inputHash } from '../src/diagram.js';
@@ -21,9 +23,9 @@ async function serve(env: { [name: string]: string } = {}, replace: Partial<Part
   const address = await app.start();
   const request = async (path: string, init?: RequestInit) => {
     const response = await fetch(`${address}${path}`, init);
-    const text = await response.text();
+    const body = await response.text();
     const isJson = response.headers.get('content-type') === 'application/json';
-    return { status: response.status, headers: response.headers, text, body: isJson ? JSON.parse(text) : null };
+    return { status: response.status, headers: response.headers, text: body, body: isJson ? JSON.parse(body) : null };
   };
   const post = (body: unknown, query = '', headers: Record<string, string> = {}) =>
     request(`/render${query}`, {
@@ -103,6 +105,82 @@ test('003-10 003-27 003-33 the running server removes old jobs in the interval o
     cleanupIntervalMs: 60_000,
     jobRetentionMs: 3_600_000,
   });
+});
+
+test('003-27 an interval above a minute has its effect: cleanup comes when it is over and not before', async () => {
+  const config = readConfig({ JOB_CLEANUP_INTERVAL_MS: '300000', JOB_RETENTION_MS: '1000', CACHE_TTL: '1000' });
+  const clock = fakeClock();
+  const { logger, said } = recordingLogger();
+  const folder = await temporaryFolder();
+  const file = `sqlite:${join(folder, 'jobs.db')}`;
+  const store = await open(file, { ...storeOptions(config, logger), artifacts: { dir: join(folder, 'a') }, clock });
+  await clock.settle();
+  const passes = (): number => said('No cleanup needed').length;
+  // One at the start, and then one each time it is over.
+  expect(passes()).toBe(1);
+  await clock.advance(299_000);
+  expect(passes()).toBe(1);
+  await clock.advance(2_000);
+  expect(passes()).toBe(2);
+  await clock.advance(900_000);
+  expect(passes()).toBe(5);
+  const closing = store.close();
+  await clock.advance('1s');
+  await closing;
+
+  const { app } = await serve({ JOB_CLEANUP_INTERVAL_MS: '300000' });
+  expect((await app.store.plan()).policy).toMatchObject({ cleanupIntervalMs: 300_000 });
+});
+
+test('addresses that are none are 404 or 400, and the server goes on', async () => {
+  const { address, request, said } = await serve();
+  const { hostname, port } = new URL(address);
+  expect(hostname).toBe('127.0.0.1');
+  /** The first line of the answer to exactly these bytes. */
+  const raw = async (line: string): Promise<string> => {
+    const socket = connect(Number(port), hostname);
+    socket.on('error', () => undefined);
+    socket.end(`${line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+    const answer = await text(socket).catch(() => '');
+    return answer.split('\r\n')[0]!;
+  };
+  const targets = [
+    '//',
+    '///',
+    '//\\\\',
+    '/\\',
+    '//a:99999999',
+    '//[',
+    'http://[',
+    'http://',
+    '*',
+    '/%',
+    '/%ff',
+    '/jobs/%',
+    '/d/%E0%A4',
+  ];
+  for (const target of [
+    ...targets,
+    '//@',
+    '//:0',
+    'x',
+    '/?%',
+    '/jobs//',
+    '?',
+    '#',
+    '/d/\u00e9',
+    `/${'a/'.repeat(2000)}`,
+  ])
+    for (const method of ['GET', 'POST', 'OPTIONS', 'HEAD'])
+      expect([method, target, await raw(`${method} ${target}`)]).toEqual([
+        method,
+        target,
+        expect.stringMatching(/^HTTP\/1\.1 (?:200|400|404|405) /),
+      ]);
+  for (const line of ['GET', 'CONNECT //', 'BREW /', 'GET / x'])
+    expect(await raw(line)).toMatch(/^(?:HTTP\/1\.1 4\d\d .*)?$/);
+  expect(said('Request failed')).toEqual([]);
+  expect((await request('/health')).status).toBe(200);
 });
 
 test('003-32 the submission does not wait for the rendering', async () => {
