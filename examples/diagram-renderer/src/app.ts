@@ -3,9 +3,9 @@ import { mkdir } from 'node:fs/promises';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
-import { createSlots, type Logger, open, type Queue } from 'lastout';
+import { createSlots, type Logger, open, type OpenOptions, type Queue } from 'lastout';
 import { createCache } from './cache.js';
-import type { Config } from './config.js';
+import { type Config, slotWaitMs } from './config.js';
 import { JobProcessor, type Parts } from './job-processor.js';
 import { createJobStore } from './job-store.js';
 import { createChildRenderer } from './renderer.js';
@@ -29,13 +29,8 @@ export class App implements AsyncDisposable {
     const folder = dirname(config.jobDbPath);
     await mkdir(folder, { recursive: true });
     const store = await open(`sqlite:${config.jobDbPath}`, {
-      logger,
+      ...storeOptions(config, logger),
       artifacts: { dir: join(folder, 'artifacts') },
-      cleanup: {
-        jobRetentionMs: config.jobRetentionMs,
-        // One sweep removes old jobs and expired outputs, so the shorter interval serves both.
-        cleanupIntervalMs: Math.min(config.jobCleanupIntervalMs, config.cacheGcIntervalMs),
-      },
     });
     return new App(store, { ...createParts(store, config, logger), ...replace });
   }
@@ -73,19 +68,23 @@ export class App implements AsyncDisposable {
   }
 }
 
+export function storeOptions(config: Config, logger: Logger): OpenOptions {
+  const { jobRetentionMs, jobCleanupIntervalMs } = config;
+  // One sweep removes old jobs and expired outputs.
+  return { logger, cleanup: { jobRetentionMs, cleanupIntervalMs: jobCleanupIntervalMs } };
+}
+
 /** The parts as they are in production. */
 export function createParts(store: Queue, config: Config, logger: Logger): Parts {
-  const { queueMaxConcurrent, queueMaxWaiting, renderTimeoutMs } = config;
-  // Every rendering ends by its time limit, so the line moves. Should it not, nobody stands in it for ever.
-  const turns = Math.ceil(queueMaxWaiting / queueMaxConcurrent) + 1;
+  const { queueMaxConcurrent, queueMaxWaiting } = config;
   return {
     jobStore: createJobStore(store, config),
     queue: createSlots({
       maxConcurrent: queueMaxConcurrent,
       maxWaiting: queueMaxWaiting,
-      timeout: turns * (renderTimeoutMs + 5_000),
+      timeout: slotWaitMs(config),
     }),
-    renderer: createChildRenderer({ renderTimeoutMs }),
+    renderer: createChildRenderer(config),
     cache: createCache(store, config),
     config,
     logger,

@@ -3,7 +3,7 @@ import { logLevels, type LogLevel } from './logger.js';
 export interface Config {
   /** How often to check for pending jobs. */
   readonly jobPollIntervalMs: number;
-  /** How often old jobs are removed. */
+  /** How often old jobs and expired outputs are removed. */
   readonly jobCleanupIntervalMs: number;
   /** How long a finished job stays, from its end. */
   readonly jobRetentionMs: number;
@@ -12,9 +12,10 @@ export interface Config {
   readonly queueMaxWaiting: number;
   /** How long a short link leads somewhere. */
   readonly cacheTtlMs: number;
-  readonly cacheGcIntervalMs: number;
   /** After this time the process that renders is killed. */
   readonly renderTimeoutMs: number;
+  /** Above this the process that renders is killed. */
+  readonly renderMemoryMb: number;
   readonly host: string;
   readonly port: number;
   readonly baseUrl: string;
@@ -46,14 +47,20 @@ export function readConfig(env: Environment): Config {
     queueMaxConcurrent: number('QUEUE_MAX_CONCURRENT', 10),
     queueMaxWaiting: number('QUEUE_MAX_WAITING', 50, 0),
     cacheTtlMs: number('CACHE_TTL', 300_000),
-    cacheGcIntervalMs: number('CACHE_GC_INTERVAL', 60_000),
     renderTimeoutMs: number('RENDER_TIMEOUT_MS', 30_000, 1, longestTimerMs),
+    renderMemoryMb: number('RENDER_MEMORY_MB', 512),
     host: text('HOST', '127.0.0.1'),
     port: number('PORT', 3000, 0, 65_535),
     baseUrl: text('BASE_URL', '').replace(/\/+$/, ''),
     logLevel: logLevels.includes(level) ? level : 'info',
     auth: readAuth(text),
   };
+}
+
+/** Every rendering ends by its time limit, so the line moves. Should it not, nobody stands in it longer than this. */
+export function slotWaitMs({ queueMaxConcurrent, queueMaxWaiting, renderTimeoutMs }: Config): number {
+  const turns = Math.ceil(queueMaxWaiting / queueMaxConcurrent) + 1;
+  return turns * (renderTimeoutMs + 5_000);
 }
 
 function readAuth(text: (name: string, fallback: string) => string): Config['auth'] {

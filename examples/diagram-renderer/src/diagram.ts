@@ -24,6 +24,27 @@ export function readDiagram(body: unknown): Diagram | string {
   return { source, format: format as Format, outputType: outputType as OutputType };
 }
 
+/** Of Mermaid's kinds of diagrams those that the renderer draws, and those that it does not. */
+const drawnMermaid = ['flowchart', 'graph', 'stateDiagram', 'sequenceDiagram', 'classDiagram', 'erDiagram', 'xychart'];
+export const undrawnMermaid = [
+  ...['pie', 'gantt', 'journey', 'gitGraph', 'mindmap', 'timeline', 'quadrantChart', 'requirementDiagram', 'zenuml'],
+  ...['sankey', 'sankey-beta', 'block', 'block-beta', 'packet', 'packet-beta', 'kanban', 'architecture-beta'],
+  ...['radar-beta', 'treemap', 'treemap-beta', 'info'],
+  ...['C4Context', 'C4Container', 'C4Component', 'C4Dynamic', 'C4Deployment'],
+];
+
+/** What is wrong with the kind of a diagram that cannot be drawn; null: nothing. */
+export function undrawnKind({ source, format }: Diagram): string | null {
+  if (format !== 'mermaid') return null;
+  const head = source
+    .replace(/^\s*---\r?\n[\s\S]*?\n---\s*\n/, '')
+    .split(/[\r\n]+/)
+    .find((line) => line.trim() !== '' && !line.trim().startsWith('%%'));
+  const word = /^\s*([\w-]+)/.exec(head ?? '')?.[1]?.toLowerCase();
+  const kind = undrawnMermaid.find((one) => one.toLowerCase() === word);
+  return kind === undefined ? null : `Mermaid's ${kind} is not drawn here; these are: ${drawnMermaid.join(', ')}`;
+}
+
 /** Same input, same hash: how the text was indented at its ends or broken into lines by an editor plays no role. */
 export function inputHash({ source, format, outputType }: Diagram): string {
   const normalised = source

@@ -1,3 +1,4 @@
+import { randomBytes, randomUUID } from 'node:crypto';
 import {
   type Context,
   defineJob,
@@ -8,7 +9,7 @@ import {
   type Queue,
   type Worker,
 } from 'lastout';
-import type { Config } from './config.js';
+import { type Config, slotWaitMs } from './config.js';
 import { type Diagram, inputHash } from './diagram.js';
 
 export interface RenderJob {
@@ -32,6 +33,8 @@ export interface ClaimedJob {
   readonly id: string;
   readonly diagram: Diagram;
   readonly inputHash: string;
+  /** Made by `createHere`. */
+  readonly here: boolean;
   /** Aborts when the job is cancelled, removed, or taken away by a shutdown that does not wait any longer. */
   readonly signal: AbortSignal;
   readonly artifact: Context<Diagram>['artifact'];
@@ -41,10 +44,12 @@ export type Process = (job: ClaimedJob) => Promise<Rendered | Outcome>;
 /** The job store of the processor: what lastout stores, in the words of the renderer. */
 export interface JobStore {
   create(diagram: Diagram): Promise<Enqueued<Rendered>>;
+  /** A job that this server takes and no other, before those that anybody may take. */
+  createHere(diagram: Diagram): Promise<Enqueued<Rendered>>;
   /** Null: unknown, removed, or no id at all. */
   get(id: string): Promise<RenderJob | null>;
   /** Resolves when the job is completed or failed. */
-  wait(id: string, signal: AbortSignal): Promise<RenderJob>;
+  wait(id: string, signal?: AbortSignal): Promise<RenderJob>;
   /** Takes the oldest pending jobs, marks them `rendering` in the same step, and hands each to exactly one process. */
   work(process: Process, concurrency: number): Promise<Worker>;
   /** Removes what is past its retention, now; else it goes every JOB_CLEANUP_INTERVAL_MS by itself. */
@@ -55,6 +60,7 @@ export interface JobStore {
 const claim = { lease: '10s', heartbeat: '2s' } as const;
 
 export function createJobStore(queue: Queue, config: Config): JobStore {
+  const here = `here-${randomBytes(8).toString('hex')}`;
   const define = (process?: Process) =>
     defineJob<Diagram, Rendered>('render', {
       subject: diagramSubject,
@@ -68,13 +74,30 @@ export function createJobStore(queue: Queue, config: Config): JobStore {
       keep: { completed: Math.max(config.jobRetentionMs, config.cacheTtlMs) },
       ...(process && {
         run: ({ input, job, signal, artifact }) =>
-          process({ id: job.id, diagram: input, inputHash: inputHash(input), signal, artifact }),
+          process({
+            id: job.id,
+            diagram: input,
+            inputHash: inputHash(input),
+            here: job.queue === here,
+            signal,
+            artifact,
+          }),
       }),
     });
   const render = define();
 
   return {
     create: (diagram) => queue.enqueue(render, diagram),
+    createHere: (diagram) =>
+      queue.enqueue(render, diagram, {
+        queue: here,
+        priority: -1,
+        // It goes with this server, so nobody joins it: after a crash it is not rendered but expires.
+        ttl: slotWaitMs(config),
+        deduplication: 'none',
+        // It has a place in the slots, so it does not stand behind a job either.
+        exclusiveKey: randomUUID(),
+      }),
     async get(id) {
       try {
         const job = await queue.get(render, id);
@@ -85,9 +108,14 @@ export function createJobStore(queue: Queue, config: Config): JobStore {
         throw error;
       }
     },
-    wait: async (id, signal) => toRenderJob(await queue.wait(render, id, { signal })),
+    wait: async (id, signal) => toRenderJob(await queue.wait(render, id, signal && { signal })),
     work: (process, concurrency) =>
-      queue.work([define(process)], { concurrency, poll: config.jobPollIntervalMs, ...claim }),
+      queue.work([define(process)], {
+        concurrency,
+        queues: ['default', here],
+        poll: config.jobPollIntervalMs,
+        ...claim,
+      }),
     cleanup: async () => (await queue.sweep()).removed,
   };
 }

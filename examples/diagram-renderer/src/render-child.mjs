@@ -12,28 +12,33 @@ new Worker(
   { eval: true },
 ).unref();
 
+/** Each loads its library first: that this fails is nobody's mistake but ours. */
 const renderers = { graphviz, d2, mermaid };
 
-async function graphviz(source) {
+async function graphviz() {
   const { instance } = await import('@viz-js/viz');
   const viz = await instance();
-  const { status, output, errors } = viz.render(source, {
-    format: 'svg',
-    graphAttributes: { fontname: 'Inter' },
-    nodeAttributes: { fontname: 'Inter' },
-    edgeAttributes: { fontname: 'Inter' },
-  });
-  if (status === 'success') return output;
-  throw new Error(errors.map(({ message }) => message).join('; '));
+  return (source) => {
+    const { status, output, errors } = viz.render(source, {
+      format: 'svg',
+      graphAttributes: { fontname: 'Inter' },
+      nodeAttributes: { fontname: 'Inter' },
+      edgeAttributes: { fontname: 'Inter' },
+    });
+    if (status === 'success') return output;
+    throw new Error(errors.map(({ message }) => message).join('; '));
+  };
 }
 
-async function d2(source) {
+async function d2() {
   const { D2 } = await import('@terrastruct/d2');
   const engine = new D2();
-  const { diagram, renderOptions } = await engine.compile(source).catch((error) => {
-    throw new Error(d2Message(error));
-  });
-  return engine.render(diagram, { ...renderOptions, noXMLTag: true });
+  return async (source) => {
+    const { diagram, renderOptions } = await engine.compile(source).catch((error) => {
+      throw new Error(d2Message(error));
+    });
+    return engine.render(diagram, { ...renderOptions, noXMLTag: true });
+  };
 }
 
 /** D2 says what is wrong in a list of `{ range, errmsg }`. */
@@ -47,9 +52,17 @@ function d2Message(error) {
   }
 }
 
-async function mermaid(source) {
+async function mermaid() {
   const { renderMermaidSVG } = await import('beautiful-mermaid');
-  return renderMermaidSVG(source, { font: 'Inter' });
+  return (source) => renderMermaidSVG(withoutHead(source), { font: 'Inter' });
+}
+
+/** The library looks for the kind of a diagram in the first line: front matter and comments go. */
+function withoutHead(source) {
+  return source
+    .replace(/\r\n?/g, '\n')
+    .replace(/^\s*---\n[\s\S]*?\n---\s*\n/, '')
+    .replace(/^(?:\s*(?:%%.*)?\n)+/, '');
 }
 
 function answer(head, body = '') {
@@ -57,11 +70,15 @@ function answer(head, body = '') {
   process.stdout.write(body);
 }
 
+let code = 'RENDER';
 try {
   const { source, format, outputType } = JSON.parse(await text(process.stdin));
-  const svg = flattenSvg(await renderers[format](source));
+  const render = await renderers[format]();
+  // From here on the same source would fail again, however often: the mistake is in it.
+  code = 'SOURCE';
+  const svg = flattenSvg(await render(source));
   const body = outputType === 'png' ? await png(svg) : Buffer.from(svg);
   answer({ bytes: body.length }, body);
 } catch (error) {
-  answer({ error: String(error?.message ?? error).slice(0, 4096) });
+  answer({ error: String(error?.message ?? error).slice(0, 4096), code });
 }

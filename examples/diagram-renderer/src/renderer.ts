@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Config } from './config.js';
 import type { Format, OutputType } from './diagram.js';
@@ -9,17 +10,20 @@ export interface Renderer {
   render(source: string, format: Format, outputType: OutputType, signal: AbortSignal): Promise<Uint8Array>;
 }
 
+/** `SOURCE`, `TIMEOUT` and `MEMORY` are the diagram's doing; `RENDER`: the renderer broke. */
+export type RenderErrorCode = 'SOURCE' | 'TIMEOUT' | 'MEMORY' | 'RENDER';
+
 export class RenderError extends Error {
   constructor(
     message: string,
-    readonly code: 'RENDER' | 'TIMEOUT' = 'RENDER',
+    readonly code: RenderErrorCode = 'RENDER',
   ) {
     super(message);
     this.name = code === 'TIMEOUT' ? 'RenderTimeoutError' : 'RenderError';
   }
 }
 
-export interface ChildRendererOptions extends Pick<Config, 'renderTimeoutMs'> {
+export interface ChildRendererOptions extends Pick<Config, 'renderTimeoutMs' | 'renderMemoryMb'> {
   /** The program that renders one diagram and ends. */
   readonly program?: string;
   /** Told of every process, for whoever wants to know that it is gone. */
@@ -27,8 +31,10 @@ export interface ChildRendererOptions extends Pick<Config, 'renderTimeoutMs'> {
 }
 
 const ownProgram = fileURLToPath(new URL('./render-child.mjs', import.meta.url));
-/** WebAssembly is compiled in a hurry, as each process renders once; a diagram that wants a gigabyte is refused. */
-const nodeFlags = ['--liftoff-only', '--max-old-space-size=512'];
+/** WebAssembly is compiled in a hurry, as each process renders once. */
+const nodeFlags = ['--liftoff-only'];
+/** How often the memory of a process is looked at. */
+const lookMs = 50;
 const outputBytesMax = 16 * 1024 * 1024;
 const complaintBytesMax = 64 * 1024;
 
@@ -37,12 +43,13 @@ const complaintBytesMax = 64 * 1024;
  * be killed. The process ends with its parent too: it holds the other end of a pipe (`lifeline`).
  */
 export function createChildRenderer(options: ChildRendererOptions): Renderer {
-  const { renderTimeoutMs, program = ownProgram, onStart } = options;
+  const { program = ownProgram, onStart } = options;
+  const heapFlag = `--max-old-space-size=${options.renderMemoryMb}`;
   return {
     async render(source, format, outputType, signal) {
       signal.throwIfAborted();
       // An empty environment: what the server knows is not the diagram's business.
-      const child = spawn(process.execPath, [...nodeFlags, program], {
+      const child = spawn(process.execPath, [...nodeFlags, heapFlag, program], {
         stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
         env: {},
       });
@@ -50,7 +57,7 @@ export function createChildRenderer(options: ChildRendererOptions): Renderer {
       onStart?.(child);
       const closed = once(child, 'close').catch(() => undefined);
       try {
-        return await answerOf(child, JSON.stringify({ source, format, outputType }), renderTimeoutMs, signal);
+        return await answerOf(child, JSON.stringify({ source, format, outputType }), options, signal);
       } finally {
         // Also after an answer: D2 would take its time to leave.
         child.kill('SIGKILL');
@@ -60,20 +67,26 @@ export function createChildRenderer(options: ChildRendererOptions): Renderer {
   };
 }
 
-/** The answer is one line of JSON, `{ bytes }` or `{ error }`, and then that many bytes. */
-function answerOf(child: ChildProcess, request: string, timeoutMs: number, signal: AbortSignal): Promise<Uint8Array> {
+/** The answer is one line of JSON, `{ bytes }` or `{ error, code }`, and then that many bytes. */
+function answerOf(
+  child: ChildProcess,
+  request: string,
+  { renderTimeoutMs, renderMemoryMb }: ChildRendererOptions,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(
-      () => settle(() => reject(new RenderError(`Render timeout after ${timeoutMs} ms`, 'TIMEOUT'))),
-      timeoutMs,
-    );
+    const timer = setTimeout(() => refuse(`Render timeout after ${renderTimeoutMs} ms`, 'TIMEOUT'), renderTimeoutMs);
+    const hungry = (): void => refuse(`The diagram needs more than ${renderMemoryMb} MB of memory`, 'MEMORY');
+    const look = setInterval(() => residentMb(child) > renderMemoryMb && hungry(), lookMs);
     const aborted = (): void => settle(() => reject(signal.reason));
     const settle = (how: () => void): void => {
       clearTimeout(timer);
+      clearInterval(look);
       signal.removeEventListener('abort', aborted);
       how();
     };
-    const refuse = (message: string): void => settle(() => reject(new RenderError(message)));
+    const refuse = (message: string, code?: RenderErrorCode): void =>
+      settle(() => reject(new RenderError(message, code)));
     const answer = createAnswer();
     let complaint = '';
 
@@ -81,7 +94,9 @@ function answerOf(child: ChildProcess, request: string, timeoutMs: number, signa
     signal.addEventListener('abort', aborted, { once: true });
     child.once('error', (error) => refuse(`The renderer could not be started: ${error.message}`));
     child.once('close', (code, killedBy) =>
-      refuse(`The renderer ended without an answer (${killedBy ?? `code ${code}`}) ${complaint.trim()}`.trim()),
+      complaint.includes('heap out of memory')
+        ? hungry()
+        : refuse(`The renderer ended without an answer (${killedBy ?? `code ${code}`}) ${complaint.trim()}`.trim()),
     );
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       complaint = (complaint + text).slice(-complaintBytesMax);
@@ -97,11 +112,27 @@ function answerOf(child: ChildProcess, request: string, timeoutMs: number, signa
   });
 }
 
+/** What the process has in memory, of whatever kind, as the system sees it. 0: nobody can tell. */
+function residentMb({ pid }: ChildProcess): number {
+  try {
+    return Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1024;
+  } catch {
+    // It is gone, or this is a system without /proc.
+    return 0;
+  }
+}
+
+interface Head {
+  readonly bytes?: number;
+  readonly error?: string;
+  readonly code?: RenderErrorCode;
+}
+
 /** Puts the chunks of an answer together. */
 function createAnswer(): { add(chunk: Buffer): Uint8Array | RenderError | null } {
   const chunks: Buffer[] = [];
   let length = 0;
-  let head: { readonly bytes?: number; readonly error?: string } | null = null;
+  let head: Head | null = null;
   let bodyAt = 0;
   return {
     /** Null: there is more to come. */
@@ -112,19 +143,20 @@ function createAnswer(): { add(chunk: Buffer): Uint8Array | RenderError | null }
         bodyAt = length + lineEnd + 1;
       }
       length += chunk.length;
-      if (length > outputBytesMax) return new RenderError(`The output is larger than ${outputBytesMax} bytes`);
+      if (length > outputBytesMax)
+        return new RenderError(`The output is larger than ${outputBytesMax} bytes`, 'SOURCE');
       chunks.push(chunk);
       if (!head) return null;
-      if (head.bytes === undefined) return new RenderError(head.error ?? 'The renderer gave no reason');
+      if (head.bytes === undefined) return new RenderError(head.error ?? 'The renderer gave no reason', head.code);
       const end = bodyAt + head.bytes;
       return length < end ? null : Buffer.concat(chunks).subarray(bodyAt, end);
     },
   };
 }
 
-function parseHead(line: string): { readonly bytes?: number; readonly error?: string } {
+function parseHead(line: string): Head {
   try {
-    return JSON.parse(line) as { bytes?: number; error?: string };
+    return JSON.parse(line) as Head;
   } catch {
     return { error: 'The renderer answered something else than an output' };
   }

@@ -1,8 +1,8 @@
 import { createHash, randomUUID, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Config } from './config.js';
-import { formats, inputHash, readDiagram } from './diagram.js';
-import type { JobProcessor, Parts } from './job-processor.js';
+import { formats, inputHash, readDiagram, undrawnKind } from './diagram.js';
+import { describe, type JobProcessor, type Parts } from './job-processor.js';
 import type { RenderJob } from './job-store.js';
 
 const bodyBytesMax = 128 * 1024;
@@ -36,14 +36,12 @@ export function createRenderServer(parts: Parts, processor: JobProcessor): Serve
   return createServer((request, response) => {
     const requestId = randomUUID();
     response.setHeader('X-Request-Id', requestId);
-    // A caller that leaves needs no answer, and nobody has to wait for it.
-    const left = new AbortController();
-    response.once('close', () => left.abort());
-    routes(request, left.signal)
+    routes(request)
       .catch((error: unknown): Answer => {
         if (error instanceof HttpError)
           return { status: error.status, body: { error: error.message }, headers: error.headers };
-        if (!left.signal.aborted) parts.logger.error('Request failed', { requestId, error: String(error) });
+        // A caller that has left needs no answer.
+        if (!response.destroyed) parts.logger.error('Request failed', { requestId, error: String(error) });
         return { status: 500, body: { error: 'Internal error', requestId } };
       })
       .then((answer) => send(response, answer))
@@ -66,16 +64,18 @@ function createRoutes(parts: Parts, processor: JobProcessor) {
   const { jobStore, queue, cache, config } = parts;
   const linkTo = (shortlink: string): string => `${config.baseUrl}/d/${shortlink}`;
 
-  async function render(request: IncomingMessage, mode: string | null, left: AbortSignal): Promise<Answer> {
+  async function render(request: IncomingMessage, mode: string | null): Promise<Answer> {
     if (!processor.isRunning()) throw new HttpError(503, 'The server shuts down', { 'Retry-After': retryAfter });
     const diagram = readDiagram(await readJson(request));
     if (typeof diagram === 'string') throw new HttpError(400, diagram);
+    const undrawn = undrawnKind(diagram);
+    if (undrawn !== null) throw new HttpError(422, undrawn);
 
     const known = await cache.find(inputHash(diagram));
     if (known !== null) return { status: 200, body: { shortlink: known, url: linkTo(known), cached: true } };
 
+    if (mode === 'sync') return outcome(await processor.renderNow(diagram).catch(refusal));
     const { id } = await jobStore.create(diagram);
-    if (mode === 'sync') return outcome(await jobStore.wait(id, left));
     const statusUrl = `${config.baseUrl}/jobs/${id}`;
     return { status: 202, body: { jobId: id, status: 'pending', statusUrl }, headers: { Location: statusUrl } };
   }
@@ -83,15 +83,16 @@ function createRoutes(parts: Parts, processor: JobProcessor) {
   function outcome({ id, shortlink, error, errorCode }: RenderJob): Answer {
     if (shortlink !== null)
       return { status: 200, body: { jobId: id, shortlink, url: linkTo(shortlink), cached: false } };
-    if (errorCode === 'BACKPRESSURE') throw new HttpError(429, String(error), { 'Retry-After': retryAfter });
-    throw new HttpError(500, String(error));
+    throw failure(String(error), errorCode);
   }
 
   async function job(id: string): Promise<Answer> {
     const found = await jobStore.get(id);
     if (!found) throw new HttpError(404, 'Job not found');
-    const { id: jobId, errorCode: _, ...rest } = found;
-    return { status: 200, body: { jobId, ...rest, url: rest.shortlink === null ? null : linkTo(rest.shortlink) } };
+    const { id: jobId, ...rest } = found;
+    const url = rest.shortlink === null ? null : linkTo(rest.shortlink);
+    const errorStatus = rest.error === null ? null : statusOf(rest.errorCode);
+    return { status: 200, body: { jobId, ...rest, errorStatus, url } };
   }
 
   async function output(shortlink: string): Promise<Answer> {
@@ -112,17 +113,19 @@ function createRoutes(parts: Parts, processor: JobProcessor) {
       : { status: 503, body: { status: 'stopping', slots } };
   }
 
-  return async (request: IncomingMessage, left: AbortSignal): Promise<Answer> => {
-    const { pathname, searchParams } = new URL(request.url ?? '/', 'http://localhost');
-    const [, first = '', second = '', ...more] = pathname.split('/');
-    const known = more.length === 0 && (second === '') === ['', 'render', 'health'].includes(first);
+  return async (request: IncomingMessage): Promise<Answer> => {
+    // No URL is made of it: `//` would be one without a host.
+    const [pathname = '', ...query] = (request.url ?? '/').split('?');
+    const mode = new URLSearchParams(query.join('?')).get('mode');
+    const [before, first = '', second = '', ...more] = pathname.split('/');
+    const known = before === '' && more.length === 0 && (second === '') === ['', 'render', 'health'].includes(first);
     const method = first === 'render' ? 'POST' : 'GET';
     if (!known || !['', 'render', 'jobs', 'd', 'health'].includes(first)) throw new HttpError(404, 'Not found');
     if (request.method !== method) throw new HttpError(405, `Use ${method}`, { Allow: method });
     if (first === 'render' || first === 'jobs') checkAuth(request, config);
     switch (first) {
       case 'render':
-        return render(request, searchParams.get('mode'), left);
+        return render(request, mode);
       case 'jobs':
         return job(second);
       case 'd':
@@ -133,6 +136,26 @@ function createRoutes(parts: Parts, processor: JobProcessor) {
         return { status: 200, body: usage };
     }
   };
+}
+
+/** What a code of an error is in HTTP: the diagram's mistake, a matter of time, or ours. */
+function statusOf(code: string | null | undefined): number {
+  if (code === 'SOURCE' || code === 'TIMEOUT' || code === 'MEMORY') return 422;
+  if (code === 'BACKPRESSURE') return 429;
+  // The server shuts down, or did so before it came to this.
+  if (code === 'SLOTS_CLOSED' || code === 'CANCELLED' || code === 'EXPIRED') return 503;
+  return 500;
+}
+
+function failure(message: string, code: string | null | undefined): HttpError {
+  const status = statusOf(code);
+  return new HttpError(status, message, status === 429 || status === 503 ? { 'Retry-After': retryAfter } : {});
+}
+
+/** There was no place in the slots, or it was lost because the server shuts down. */
+function refusal(error: unknown): never {
+  const { message, code } = describe(error);
+  throw statusOf(code) === 500 ? error : failure(message, code);
 }
 
 async function readJson(request: IncomingMessage): Promise<unknown> {
@@ -167,8 +190,8 @@ const usage = `Diagrams to SVG and PNG.
 
 POST /render            { "source": "…", "format": "${formats.join(' | ')}", "outputType": "svg | png" }
                         202 { jobId, status, statusUrl }; 200 { shortlink, url, cached } if it was rendered before
-POST /render?mode=sync  200 { shortlink, url, cached } when it is rendered; 429 when there is no room
-GET  /jobs/:id          { jobId, status, shortlink, error, url, createdAt, startedAt, completedAt }
+POST /render?mode=sync  200 { shortlink, url, cached } when it is rendered; 429 when there is no room, 422 for a mistake
+GET  /jobs/:id          { jobId, status, shortlink, error, errorCode, errorStatus, url, createdAt, startedAt, completedAt }
 GET  /d/:shortlink      the picture
 GET  /health
 `;

@@ -1,6 +1,7 @@
 // From what the three renderers write to an SVG that shows the same everywhere, and to a PNG.
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { cleanSvg, writeSvg } from './clean-svg.mjs';
 
 const family = 'Inter';
 const pixelsMax = 8192;
@@ -10,22 +11,17 @@ const pixelsMax = 8192;
  * PNG would be made with whatever file has that name here), no CSS variables (few programs know them).
  */
 export function flattenSvg(svg) {
-  const local = svg
-    .replace(/@import\s+url\([^)]*\)\s*;?/g, '')
-    .replace(/<image\b[^>]*?(?:\/>|>[\s\S]*?<\/image>)/g, (image) =>
-      /\bhref="data:image\/(?:png|jpeg|gif|webp);/.test(image) ? image : '',
-    );
-  return local.includes('var(--_') ? resolveVariables(local) : local;
+  return writeSvg(cleanSvg(svg.includes('var(--_') ? resolveVariables(svg) : svg));
 }
 
-/** With the bundled font, whatever fonts the machine has. */
+/** With the bundled font, whatever fonts the machine has. What is drawn is clean, whoever made it. */
 export async function png(svg) {
   const { Resvg } = await import('@resvg/resvg-js');
   const options = {
     background: 'white',
     font: { fontFiles: fontFiles(), loadSystemFonts: false, defaultFontFamily: family },
   };
-  const drawable = textOfMarkdown(bundledFonts(svg));
+  const drawable = writeSvg(drawableTree(cleanSvg(svg)));
   const { width, height } = new Resvg(drawable, options);
   const tooLarge = Math.max(width, height) > pixelsMax;
   const fitTo = { mode: width >= height ? 'width' : 'height', value: pixelsMax };
@@ -39,10 +35,21 @@ export function fontFiles() {
   );
 }
 
+/** The same tree, with what only browsers can show replaced by what any program can. */
+function drawableTree(node) {
+  if (typeof node === 'string') return node;
+  if (node.name === 'style') return { ...node, children: node.children.map(bundledFonts) };
+  const children = node.children.flatMap((child) =>
+    child.name === 'foreignObject' ? textOfMarkdown(child) : [drawableTree(child)],
+  );
+  const attributes = node.attributes.map(([name, value]) => [name, name === 'style' ? bundledFonts(value) : value]);
+  return { ...node, attributes, children };
+}
+
 /** D2 brings a font of its own for each style, which only browsers can read. */
-function bundledFonts(svg) {
+function bundledFonts(css) {
   const styles = { regular: '', semibold: ';font-weight:600', bold: ';font-weight:700', italic: ';font-style:italic' };
-  return svg
+  return css
     .replace(/@font-face\s*\{[^}]*\}/g, '')
     .replace(
       /font-family:\s*"?d2-\d+-font-(regular|semibold|bold|italic)"?/g,
@@ -51,27 +58,44 @@ function bundledFonts(svg) {
 }
 
 /** Markdown in D2 is HTML inside the SVG, which only browsers can show: its text is drawn line by line instead. */
-function textOfMarkdown(svg) {
-  const inner = /<foreignObject\b([^>]*)>([\s\S]*?)<\/foreignObject>/g;
-  return svg.replace(inner, (_, attributes, html) => {
-    const at = (name) => Number(new RegExp(`\\b${name}="([^"]*)"`).exec(attributes)?.[1] ?? 0);
-    const blocks = [...html.matchAll(/<(h[1-6]|p|li|pre|td|th)\b[^>]*>([\s\S]*?)(?=<\/\1>|<(?:ul|ol|p)\b)/g)];
-    const lines = blocks.flatMap(([, tag, content]) =>
-      content
-        .replace(/<[^>]*>/g, '')
-        .split('\n')
-        .filter((line) => line.trim() !== '')
-        .map((line) => ({ line: tag === 'li' ? `• ${line.trim()}` : line.trimEnd(), bold: tag.startsWith('h') })),
-    );
-    const step = Math.min(24, at('height') / Math.max(1, lines.length));
-    return lines
-      .map(({ line, bold }, index) => {
-        const y = at('y') + step * (index + 0.75);
-        const size = Math.min(16, step * 0.8);
-        return `<text x="${at('x')}" y="${y}" font-family="${family}" font-size="${size}" font-weight="${bold ? 700 : 400}">${line}</text>`;
-      })
-      .join('');
-  });
+function textOfMarkdown({ attributes, children }) {
+  const at = (name) => Number(attributes.find(([key]) => key === name)?.[1] ?? 0);
+  const lines = children.flatMap((child) => linesOf(child));
+  const step = Math.min(24, at('height') / Math.max(1, lines.length));
+  return lines.map(({ text, bold }, index) => ({
+    name: 'text',
+    attributes: Object.entries({
+      x: String(at('x')),
+      y: String(at('y') + step * (index + 0.75)),
+      'font-family': family,
+      'font-size': String(Math.min(16, step * 0.8)),
+      'font-weight': bold ? '700' : '400',
+    }),
+    children: [text],
+  }));
+}
+
+const block = /^(?:h[1-6]|p|li|pre|td|th)$/;
+
+/** The lines of each block, and then those of the blocks inside it. */
+function linesOf(node) {
+  if (typeof node === 'string') return [];
+  const inner = node.children.flatMap((child) => linesOf(child));
+  if (!block.test(node.name)) return inner;
+  const own = textOf(node, false)
+    .split('\n')
+    .filter((line) => line.trim() !== '')
+    .map((line) => ({
+      text: node.name === 'li' ? `• ${line.trim()}` : line.trimEnd(),
+      bold: node.name.startsWith('h'),
+    }));
+  return [...own, ...inner];
+}
+
+function textOf(node, inside = true) {
+  if (typeof node === 'string') return node;
+  if (inside && (block.test(node.name) || ['ul', 'ol', 'table'].includes(node.name))) return '';
+  return node.children.map((child) => textOf(child)).join('');
 }
 
 /** `var(--x)` and `color-mix(…)` become plain colours. */

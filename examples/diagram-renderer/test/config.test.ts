@@ -13,8 +13,8 @@ const numbers = [
   ['QUEUE_MAX_CONCURRENT', 'queueMaxConcurrent', 10],
   ['QUEUE_MAX_WAITING', 'queueMaxWaiting', 50],
   ['CACHE_TTL', 'cacheTtlMs', 300_000],
-  ['CACHE_GC_INTERVAL', 'cacheGcIntervalMs', 60_000],
   ['RENDER_TIMEOUT_MS', 'renderTimeoutMs', 30_000],
+  ['RENDER_MEMORY_MB', 'renderMemoryMb', 512],
   ['PORT', 'port', 3000],
 ] as const;
 

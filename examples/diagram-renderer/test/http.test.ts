@@ -1,13 +1,16 @@
 import { readdir } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { open } from 'lastout';
 import { fakeClock } from 'lastout/testing';
 import { expect, onTestFinished, test } from 'vitest';
-import { App, createParts } from '../src/app.js';
+import { App, createParts, storeOptions } from '../src/app.js';
 import { createCache } from '../src/cache.js';
 import { readConfig } from '../src/config.js';
 import { inputHash } from '../src/diagram.js';
 import { JobProcessor, type Parts } from '../src/job-processor.js';
+import { RenderError } from '../src/renderer.js';
 import { Door, recordingLogger, StubCache, StubRenderer, temporaryFolder, until } from './support.js';
 
 /** The whole server, on a free port. Only the renderer is a stub unless the test gives another part. */
@@ -20,9 +23,9 @@ async function serve(env: { [name: string]: string } = {}, replace: Partial<Part
   const address = await app.start();
   const request = async (path: string, init?: RequestInit) => {
     const response = await fetch(`${address}${path}`, init);
-    const text = await response.text();
+    const body = await response.text();
     const isJson = response.headers.get('content-type') === 'application/json';
-    return { status: response.status, headers: response.headers, text, body: isJson ? JSON.parse(text) : null };
+    return { status: response.status, headers: response.headers, text: body, body: isJson ? JSON.parse(body) : null };
   };
   const post = (body: unknown, query = '', headers: Record<string, string> = {}) =>
     request(`/render${query}`, {
@@ -104,6 +107,82 @@ test('003-10 003-27 003-33 the running server removes old jobs in the interval o
   });
 });
 
+test('003-27 an interval above a minute has its effect: cleanup comes when it is over and not before', async () => {
+  const config = readConfig({ JOB_CLEANUP_INTERVAL_MS: '300000', JOB_RETENTION_MS: '1000', CACHE_TTL: '1000' });
+  const clock = fakeClock();
+  const { logger, said } = recordingLogger();
+  const folder = await temporaryFolder();
+  const file = `sqlite:${join(folder, 'jobs.db')}`;
+  const store = await open(file, { ...storeOptions(config, logger), artifacts: { dir: join(folder, 'a') }, clock });
+  await clock.settle();
+  const passes = (): number => said('No cleanup needed').length;
+  // One at the start, and then one each time it is over.
+  expect(passes()).toBe(1);
+  await clock.advance(299_000);
+  expect(passes()).toBe(1);
+  await clock.advance(2_000);
+  expect(passes()).toBe(2);
+  await clock.advance(900_000);
+  expect(passes()).toBe(5);
+  const closing = store.close();
+  await clock.advance('1s');
+  await closing;
+
+  const { app } = await serve({ JOB_CLEANUP_INTERVAL_MS: '300000' });
+  expect((await app.store.plan()).policy).toMatchObject({ cleanupIntervalMs: 300_000 });
+});
+
+test('addresses that are none are 404 or 400, and the server goes on', async () => {
+  const { address, request, said } = await serve();
+  const { hostname, port } = new URL(address);
+  expect(hostname).toBe('127.0.0.1');
+  /** The first line of the answer to exactly these bytes. */
+  const raw = async (line: string): Promise<string> => {
+    const socket = connect(Number(port), hostname);
+    socket.on('error', () => undefined);
+    socket.end(`${line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+    const answer = await text(socket).catch(() => '');
+    return answer.split('\r\n')[0]!;
+  };
+  const targets = [
+    '//',
+    '///',
+    '//\\\\',
+    '/\\',
+    '//a:99999999',
+    '//[',
+    'http://[',
+    'http://',
+    '*',
+    '/%',
+    '/%ff',
+    '/jobs/%',
+    '/d/%E0%A4',
+  ];
+  for (const target of [
+    ...targets,
+    '//@',
+    '//:0',
+    'x',
+    '/?%',
+    '/jobs//',
+    '?',
+    '#',
+    '/d/\u00e9',
+    `/${'a/'.repeat(2000)}`,
+  ])
+    for (const method of ['GET', 'POST', 'OPTIONS', 'HEAD'])
+      expect([method, target, await raw(`${method} ${target}`)]).toEqual([
+        method,
+        target,
+        expect.stringMatching(/^HTTP\/1\.1 (?:200|400|404|405) /),
+      ]);
+  for (const line of ['GET', 'CONNECT //', 'BREW /', 'GET / x'])
+    expect(await raw(line)).toMatch(/^(?:HTTP\/1\.1 4\d\d .*)?$/);
+  expect(said('Request failed')).toEqual([]);
+  expect((await request('/health')).status).toBe(200);
+});
+
 test('003-32 the submission does not wait for the rendering', async () => {
   const door = new Door();
   const { post, request, finished } = await serve(
@@ -125,17 +204,18 @@ test('003-32 the submission does not wait for the rendering', async () => {
 test('003-15 same input, same short link: it is rendered once, however often and however spaced', async () => {
   const door = new Door();
   const renderer = new StubRenderer(async (s) => (await door.pass(), s));
-  const { app, post } = await serve({}, { renderer });
+  const { app, post, finished } = await serve({}, { renderer });
   const first = post(diagram, '?mode=sync');
   await door.arrived;
-  // While it renders: one more of the same waits for it, and the ones after that join the one that waits.
+  // While it renders: more of the same wait for it, callers and jobs alike.
   const meanwhile = [
     post(diagram, '?mode=sync'),
     post({ ...diagram, source: `\n${diagram.source}  \r\n` }, '?mode=sync'),
   ];
-  await until('it waits', async () => (await app.store.stats()).total.pending > 0);
+  const { jobId } = (await post(diagram)).body as { jobId: string };
+  await until('they wait', async () => (await app.store.stats()).total.processing === 4);
   door.open();
-  const answers = await Promise.all([first, ...meanwhile]);
+  const answers = await Promise.all([first, ...meanwhile, finished(jobId)]);
   const links = answers.map(({ body }) => body.shortlink as string);
   expect(new Set(links).size).toBe(1);
   expect(await post(diagram)).toMatchObject({ status: 200, body: { shortlink: links[0], cached: true } });
@@ -171,20 +251,25 @@ test('003-33 unknown, malformed and removed job ids are 404, and so are short li
   for (const path of wrong) expect([path, (await request(path)).status]).toEqual([path, 404]);
 });
 
-test('003-36 synchronous: 200 with the link, 500 with the message of the renderer, 429 with Retry-After when full', async () => {
+test('003-36 synchronous: 200 with the link, 422 for a mistake, 500 when the renderer breaks, 429 with Retry-After when full', async () => {
   const door = new Door();
   const renderer = new StubRenderer(async (source) => {
-    if (source === 'wrong') throw new Error('syntax error in line 1');
+    if (source === 'wrong') throw new RenderError('syntax error in line 1', 'SOURCE');
+    if (source === 'broken') throw new RenderError('The renderer broke');
     if (source === 'slow') await door.pass();
     return source;
   });
-  const { post, finished } = await serve({ QUEUE_MAX_CONCURRENT: '1', QUEUE_MAX_WAITING: '0' }, { renderer });
+  const { app, post, finished } = await serve({ QUEUE_MAX_CONCURRENT: '1', QUEUE_MAX_WAITING: '0' }, { renderer });
   const done = await post({ ...diagram, source: 'right' }, '?mode=sync');
   expect(done.status).toBe(200);
   expect(done.body).toMatchObject({ shortlink: expect.any(String), url: `/d/${done.body.shortlink}`, cached: false });
   expect(await post({ ...diagram, source: 'wrong' }, '?mode=sync')).toMatchObject({
-    status: 500,
+    status: 422,
     body: { error: 'syntax error in line 1' },
+  });
+  expect(await post({ ...diagram, source: 'broken' }, '?mode=sync')).toMatchObject({
+    status: 500,
+    body: { error: 'The renderer broke' },
   });
 
   const slow = post({ ...diagram, source: 'slow' }, '?mode=sync');
@@ -195,13 +280,11 @@ test('003-36 synchronous: 200 with the link, 500 with the message of the rendere
   // Another mode is no mode: the answer comes at once.
   const later = await post({ ...diagram, source: 'later' }, '?mode=fast');
   expect(later.status).toBe(202);
-  expect((await finished(later.body.jobId as string)).body).toMatchObject({
-    status: 'failed',
-    error: 'BackpressureError: Queue is full',
-    shortlink: null,
-  });
   door.open();
   expect((await slow).status).toBe(200);
+  expect((await finished(later.body.jobId as string)).body.status).toBe('completed');
+  // Who was refused has left no job.
+  expect((await app.store.stats()).total).toMatchObject({ completed: 3, failed: 2, pending: 0, processing: 0 });
 });
 
 test('003-36 with 10 slots and 50 places, 80 at once are 60 renderings and 20 refusals', async () => {

@@ -136,10 +136,12 @@ test('003-34 finished jobs go an hour after their end, pending and rendering one
 test('003-19 003-30 stopping takes no new job, waits for the one that renders, and its status is written', async () => {
   const door = new Door();
   const renderer = new StubRenderer(async (source) => (await door.pass(), source));
-  const at = await stage({ renderer, env: { QUEUE_MAX_CONCURRENT: '1', QUEUE_MAX_WAITING: '5' } });
+  const at = await stage({ renderer, env: { QUEUE_MAX_CONCURRENT: '2', QUEUE_MAX_WAITING: '5' } });
   await at.processor.start();
   const current = await at.submit('current');
   await door.arrived;
+  // A caller has the other slot.
+  const release = await at.queue.acquire();
   const inLine = await at.submit('in line');
   await until('it stands in line', () => at.queue.waiting === 1);
 
@@ -155,6 +157,7 @@ test('003-19 003-30 stopping takes no new job, waits for the one that renders, a
   expect(stopped).toBe(false);
 
   door.open();
+  release();
   expect(await stopping).toMatchObject({ abandoned: [] });
   expect((await at.jobStore.get(current))?.status).toBe('completed');
   expect((await at.jobStore.get(inLine))?.status).toBe('pending');

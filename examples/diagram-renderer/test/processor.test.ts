@@ -70,36 +70,99 @@ test('003-06 003-14 003-23 a renderer that throws fails the job with its message
   expect(renderer.calls).toHaveLength(2);
 });
 
-test('003-07 003-13 003-22 with no slot and no waiting place a job fails with BackpressureError, and the others go on', async () => {
-  const door = new Door();
+/** Slots at which a job stops between its claim and its acquire, until the door is open. */
+function slotsBehind(door: Door, options: { maxConcurrent: number; maxWaiting: number }): CountingSlots {
+  return new CountingSlots(options, (who) => (who === 'job' ? door.pass() : Promise.resolve()));
+}
+
+test('003-07 003-13 003-22 a job whose place is taken between its claim and its acquire fails with BackpressureError, and the next go on', async () => {
+  const [claimed, rendering] = [new Door(), new Door()];
   const renderer = new StubRenderer(async (source) => {
-    await door.pass();
+    if (source.startsWith('caller')) await rendering.pass();
     return source;
   });
-  const at = await stage({ renderer, env: { QUEUE_MAX_CONCURRENT: '1', QUEUE_MAX_WAITING: '2' } });
-  const accepted = [await at.submit('renders'), await at.submit('waits 1'), await at.submit('waits 2')];
-  const refused = [await at.submit('too many 1'), await at.submit('too many 2')];
+  const env = { QUEUE_MAX_CONCURRENT: '1', QUEUE_MAX_WAITING: '1' };
+  const queue = slotsBehind(claimed, { maxConcurrent: 1, maxWaiting: 1 });
+  const at = await stage({ renderer, queue, env });
   await at.processor.start();
+  const id = await at.submit('too late');
+  await claimed.arrived;
+  // Two callers who wait take the slot and the place behind it.
+  const diagram = { format: 'graphviz', outputType: 'svg' } as const;
+  const callers = ['caller 1', 'caller 2'].map((source) => at.processor.renderNow({ ...diagram, source }));
+  await until('they have both', () => queue.running === 1 && queue.waiting === 1);
+  claimed.open();
 
-  for (const id of refused) {
-    const job = await at.finished(id);
-    expect(job).toMatchObject({
-      status: 'failed',
-      error: 'BackpressureError: Queue is full',
-      errorCode: 'BACKPRESSURE',
-    });
-    // It was rendering before it asked for a slot.
-    expect(job.startedAt).toBeInstanceOf(Date);
-    expect(await at.store.get(id)).toMatchObject({ attempts: 1 });
-  }
-  expect(at.said('Queue is full')).toMatchObject([
-    { level: 'warn', fields: { maxWaiting: 2, waiting: 2 } },
-    { level: 'warn', fields: { maxWaiting: 2, waiting: 2 } },
-  ]);
-  for (const id of accepted) expect((await at.jobStore.get(id))?.status).toBe('rendering');
+  const job = await at.finished(id);
+  expect(job).toMatchObject({ status: 'failed', error: 'BackpressureError: Queue is full', errorCode: 'BACKPRESSURE' });
+  // It was rendering before it asked for a slot.
+  expect(job.startedAt).toBeInstanceOf(Date);
+  expect(await at.store.get(id)).toMatchObject({ attempts: 1 });
+  expect(at.said('Queue is full')).toMatchObject([{ level: 'warn', fields: { jobId: id, maxWaiting: 1, waiting: 1 } }]);
+  // A third caller is told so at once, and leaves no job.
+  await expect(at.processor.renderNow({ ...diagram, source: 'caller 3' })).rejects.toMatchObject({
+    name: 'BackpressureError',
+  });
+  rendering.open();
+  for (const { status } of await Promise.all(callers)) expect(status).toBe('completed');
+  expect((await at.finished(await at.submit('next'))).status).toBe('completed');
+  expect(renderer.calls.map(([source]) => source)).toEqual(['caller 1', 'caller 2', 'next']);
+  expect(queue).toMatchObject({ acquired: 3, released: 3, releasedTwice: 0, running: 0, waiting: 0 });
+});
+
+test('003-13 003-22 what does not fit stays pending: no more is claimed than there are slots', async () => {
+  const door = new Door();
+  const renderer = new StubRenderer(async (source) => (await door.pass(), source));
+  const at = await stage({ renderer, env: { QUEUE_MAX_CONCURRENT: '2', QUEUE_MAX_WAITING: '0' } });
+  const ids: string[] = [];
+  for (let n = 0; n < 20; n++) ids.push(await at.submit(`number ${n}`));
+  await at.processor.start();
+  await until('two render', () => renderer.calls.length === 2);
+  expect((await at.store.stats()).total).toMatchObject({ processing: 2, pending: 18 });
   door.open();
-  for (const id of accepted) expect((await at.finished(id)).status).toBe('completed');
-  expect(renderer.calls.map(([source]) => source)).toEqual(['renders', 'waits 1', 'waits 2']);
+  for (const id of ids) expect((await at.finished(id)).status).toBe('completed');
+  expect(at.said('Queue is full')).toEqual([]);
+});
+
+test('003-13 callers who wait and jobs share the slots: a place that a caller has is a job less to claim', async () => {
+  const door = new Door();
+  const renderer = new StubRenderer(async (source) => (await door.pass(), source));
+  const at = await stage({ renderer, env: { QUEUE_MAX_CONCURRENT: '3', QUEUE_MAX_WAITING: '4' } });
+  await at.processor.start();
+  const diagram = { format: 'graphviz', outputType: 'svg' } as const;
+  // All seven places are callers'; three of them render.
+  const callers = Array.from({ length: 7 }, (_, n) => at.processor.renderNow({ ...diagram, source: `caller ${n}` }));
+  await until('they have their places', () => at.queue.running === 3 && at.queue.waiting === 4);
+  await until('three render', () => renderer.calls.length === 3);
+  const ids: string[] = [];
+  for (let n = 0; n < 10; n++) ids.push(await at.submit(`job ${n}`));
+  await until('the callers are jobs too', async () => (await at.store.stats()).total.pending === 14);
+  expect(await Promise.all(ids.map(async (id) => (await at.jobStore.get(id))?.status))).toEqual(
+    ids.map(() => 'pending'),
+  );
+  door.open();
+  for (const { status } of await Promise.all(callers)) expect(status).toBe('completed');
+  for (const id of ids) expect((await at.finished(id)).status).toBe('completed');
+  expect(at.said('Queue is full')).toEqual([]);
+  expect(at.queue).toMatchObject({ running: 0, waiting: 0 });
+});
+
+test('003-09 the place of a caller whose job is removed before its turn is given back', async () => {
+  const door = new Door();
+  const renderer = new StubRenderer(async (source) => (await door.pass(), source));
+  const at = await stage({ renderer, env: { QUEUE_MAX_CONCURRENT: '1', QUEUE_MAX_WAITING: '1' } });
+  await at.processor.start();
+  const diagram = { format: 'graphviz', outputType: 'svg' } as const;
+  const first = at.processor.renderNow({ ...diagram, source: 'first' });
+  await door.arrived;
+  const second = at.processor.renderNow({ ...diagram, source: 'second' });
+  await until('its job is there', async () => (await at.store.stats()).total.pending === 1);
+  await at.store.remove({ state: 'pending' });
+  await expect(second).rejects.toThrow();
+  door.open();
+  expect((await first).status).toBe('completed');
+  await until('nothing is held', () => at.queue.running === 0 && at.queue.waiting === 0);
+  expect((await at.processor.renderNow({ ...diagram, source: 'third' })).status).toBe('completed');
 });
 
 test('003-08 after any outcome the next job is taken', async () => {
@@ -153,17 +216,17 @@ test('003-09 over 100 failures and 100 successes every slot is given back exactl
 });
 
 test('003-09 a job that was turned away gives nothing back', async () => {
-  const door = new Door();
-  const queue = new CountingSlots({ maxConcurrent: 1, maxWaiting: 0 });
-  const renderer = new StubRenderer(async (source) => (await door.pass(), source));
-  const at = await stage({ queue, renderer });
+  const claimed = new Door();
+  const queue = slotsBehind(claimed, { maxConcurrent: 1, maxWaiting: 0 });
+  const at = await stage({ queue, env: { QUEUE_MAX_CONCURRENT: '1', QUEUE_MAX_WAITING: '0' } });
   await at.processor.start();
-  const first = await at.submit('first');
-  await door.arrived;
-  expect((await at.finished(await at.submit('second'))).errorCode).toBe('BACKPRESSURE');
+  const second = await at.submit('second');
+  await claimed.arrived;
+  const release = await queue.acquire();
+  claimed.open();
+  expect((await at.finished(second)).errorCode).toBe('BACKPRESSURE');
   expect(queue).toMatchObject({ acquired: 1, released: 0, running: 1 });
-  door.open();
-  await at.finished(first);
+  release();
   expect(queue).toMatchObject({ acquired: 1, released: 1, releasedTwice: 0, running: 0 });
 });
 
@@ -172,6 +235,7 @@ test('003-11 the processor works with six parts of any make', async () => {
   const diagram = { source: 'x', format: 'mermaid', outputType: 'svg' } as const;
   const jobStore: JobStore = {
     create: async () => ({ id: '1', outcome: 'created' }),
+    createHere: () => Promise.reject(new Error('not asked for')),
     get: async () => null,
     wait: () => Promise.reject(new Error('not asked for')),
     async work(process, concurrency) {
@@ -180,6 +244,7 @@ test('003-11 the processor works with six parts of any make', async () => {
         id: '1',
         diagram,
         inputHash: 'h',
+        here: false,
         signal,
         artifact: { put: () => Promise.reject(new Error('no')) },
       });
@@ -216,8 +281,8 @@ test('003-11 the processor works with six parts of any make', async () => {
     'cache: c3Zn',
     'queue: release',
     'logger: Job completed',
-    // slots + waiting + 10
-    'job store: 17 at once, answered {"shortlink":"link"}',
+    // As many as there are slots.
+    'job store: 3 at once, answered {"shortlink":"link"}',
     'logger: Job processor started',
     'queue: dispose',
     'logger: Job processor stopped',
@@ -239,7 +304,7 @@ test('003-17 nobody waits for a slot for ever', async () => {
   const door = new Door();
   const queue = createSlots({ maxConcurrent: 1, maxWaiting: 5, timeout: 50 });
   const renderer = new StubRenderer(async (source) => (await door.pass(), source));
-  const at = await stage({ queue, renderer });
+  const at = await stage({ queue, renderer, env: { QUEUE_MAX_CONCURRENT: '2' } });
   await at.processor.start();
   const stuck = await at.submit('stuck');
   await door.arrived;

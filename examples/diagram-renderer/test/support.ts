@@ -74,7 +74,7 @@ export class CountingSlots implements Slots {
 
   constructor(
     options: Parameters<typeof createSlots>[0],
-    private readonly onAcquire: () => Promise<void> = async () => {},
+    private readonly onAcquire: (who: 'job' | 'caller') => Promise<void> = async () => {},
   ) {
     this.slots = createSlots(options);
   }
@@ -85,7 +85,8 @@ export class CountingSlots implements Slots {
     return this.slots.waiting;
   }
   async acquire(signal?: AbortSignal): Promise<() => void> {
-    await this.onAcquire();
+    // Jobs ask with the signal of their claim.
+    await this.onAcquire(signal ? 'job' : 'caller');
     const release = await this.slots.acquire(signal);
     this.acquired += 1;
     let held = true;
@@ -180,7 +181,7 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** Graphviz takes hours for this. */
+/** Graphviz takes hours for this, and more than 512 MB. */
 export function endless(): string {
   const row = (letter: string): string => Array.from({ length: 60 }, (_, n) => `${letter}${n}`).join(';');
   return `digraph { {${row('a')}} -> {${row('b')}} -> {${row('c')}} -> {${row('a')}} }`;
