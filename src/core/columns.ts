@@ -39,7 +39,7 @@ interface Head {
   readonly isSame: (a: NewJob, b: NewJob) => boolean;
 }
 
-interface NewColumn {
+export interface NewColumn {
   /** On PostgreSQL: the attributes of a job on its way in, and the column of a stored one. */
   readonly sql: { readonly [name: string]: 'text' | 'int' | 'bigint' | 'boolean' };
   /** The stored job has it, under the same name. Absent: it turns into something else. */
@@ -55,7 +55,7 @@ interface NewColumn {
   readonly isPlain?: (job: NewJob) => boolean;
 }
 
-type RareColumn = NewColumn & Required<Pick<NewColumn, 'isPlain'>>;
+export type RareColumn = NewColumn & Required<Pick<NewColumn, 'isPlain'>>;
 type EveryonesColumn = Omit<NewColumn, 'isPlain'> & { readonly head?: Head & { readonly of: typeof everywhere } };
 
 /** In the order in which PostgreSQL has them. Add at the end only. */
@@ -202,10 +202,11 @@ export function rareColumns(store: BatchStore): readonly (Column & RareColumn)[]
   return columnList.filter(({ head, isPlain }) => isPlain && !head?.of.includes(store)) as never;
 }
 
+export type KeptRare = Column<RareName> & RareColumn & Required<Pick<NewColumn, 'keep'>>;
 /** Of what is kept, all that a plain job has none of. */
 export const keptRare = columnList.filter(
   ({ keep, name }) => keep && name in plainJob && name !== 'priority',
-) as never as readonly (Column<RareName> & RareColumn & Required<Pick<NewColumn, 'keep'>>)[];
+) as readonly unknown[] as readonly KeptRare[];
 
 /** What a retry by hand takes over from its job. */
 export const retriedColumns = columnList.filter(({ retried }) => retried) as readonly (Column<KeptName> &
