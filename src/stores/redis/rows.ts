@@ -54,7 +54,7 @@ export function shapesIn(list: readonly string[]): Shapes {
   return shapes;
 }
 
-type JobText = { id: string; [name: string]: unknown };
+type JobText = Record<string, unknown>;
 
 /** Fields that are not simply written under their own name. */
 const prints: { readonly [K in keyof NewJob]?: (to: JobText, job: NewJob) => void } = {
