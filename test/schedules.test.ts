@@ -1,6 +1,7 @@
 // Schedules: one live job each, one job per tick, whoever fires it and whatever goes wrong on the way.
 import { readFileSync } from 'node:fs';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { plainJob } from '../src/core/columns.js';
 import type { SettleRequest, StoreFactory } from '../src/core/store.js';
 import { defineJob, type JobOptions, open, type OpenOptions, type Queue } from '../src/index.js';
 import { createSystem } from '../src/system.js';
@@ -638,9 +639,8 @@ describe('a store that fails', () => {
       });
       onTestFinished(() => store.close());
       const job = {
-        id: 'strange-schedule', idGiven: true, print: null, type: 'lastout.schedule', queue: 'lastout', priority: 0,
-        when: { inMs: 0 }, ttlMs: null, maxAttempts: 1, subject: null, key: 'strange', exclusiveKey: null,
-        deduplication: 'skip', source: null, metadata: null, input, ownedBy: null, under: null,
+        ...plainJob, id: 'strange-schedule', idGiven: true, type: 'lastout.schedule', queue: 'lastout', maxAttempts: 1,
+        key: 'strange', deduplication: 'skip', input,
         policy: '{"backoff":null,"timeoutMs":null,"keep":{}}',
       } as const; // biome-ignore format: one list
       await store.insert([job], { atomic: false });

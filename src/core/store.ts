@@ -6,7 +6,7 @@
 import type { Ending } from './ending.js';
 import type { Code, LastoutError } from './errors.js';
 import type { StalledJob } from './failures.js';
-import type { DeduplicationStrategy, SqlClient, State } from './job.js';
+import type { SqlClient, State } from './job.js';
 import type { Json } from './json.js';
 import type { QueueLimits } from './limits.js';
 import type {
@@ -25,70 +25,21 @@ import type {
 } from './logs.js';
 import type { Moved, MoveRequest } from './move.js';
 import type { CleanupPolicy } from './policy.js';
-import type { StoredJob } from './stored-job.js';
+import type { JobFilter, NewJob, StoredJob } from './stored-job.js';
 import type { StandingFence, SubjectFence } from './subject.js';
 import type { System } from './system.js';
 
 export type * from './logs.js';
 export type * from './move.js';
-export type { StoredJob } from './stored-job.js';
+export type * from './stored-job.js';
+export { noFilter } from './stored-job.js';
 
 /** A store of somebody else has a name of its own. */
 export type Engine = 'memory' | 'sqlite' | 'postgres' | 'redis' | (string & {});
 export type Durability = 'process' | 'fsync' | 'everysec' | 'os' | 'replicated';
 
-/** When a job is due: after a delay by the store's clock, or at an instant. */
-export type When = { readonly inMs: number } | { readonly at: number };
-
 /** The last instant there is: never. */
 export const farAway = 8_640_000_000_000_000;
-
-/** The claim under which something is written. */
-export interface Under {
-  readonly epoch: number;
-  readonly owner: string;
-}
-
-/** The claim must hold this job. */
-export interface UnderJob extends Under {
-  readonly id: string;
-}
-
-/** A validated job on its way in. Texts marked JSON are opaque to the store. */
-export interface NewJob {
-  readonly id: string;
-  /**
-   * The caller chose the id, so a second insert of it is compared. An id that the library made stands for one job: while
-   * its row or tombstone exists, a second insert answers `existing`, whether it was sent again or only arrives late.
-   */
-  readonly idGiven: boolean;
-  /** Of a given id: what another insert of it is compared by (`printIn` of core/print.ts, where it is null). */
-  readonly print: string | null;
-  readonly type: string;
-  readonly queue: string;
-  readonly priority: number;
-  readonly when: When;
-  readonly ttlMs: number | null;
-  readonly maxAttempts: number;
-  readonly subject: string | null;
-  readonly key: string | null;
-  readonly exclusiveKey: string | null;
-  readonly deduplication: DeduplicationStrategy;
-  readonly source: string | null;
-  /** JSON, or null for {}. */
-  readonly metadata: string | null;
-  /** JSON of a StoredPolicy. */
-  readonly policy: string;
-  /** JSON. */
-  readonly input: string;
-  /**
-   * The job that owns this one, live or finished: it is not removed before. It must be stored before this call, else the
-   * insert is refused (JOB_NOT_FOUND). Null for ordinary jobs.
-   */
-  readonly ownedBy: string | null;
-  /** That job must be held by this living claim, else the insert is refused (STALE_CLAIM). Of an owned job it is the owner. */
-  readonly under: UnderJob | null;
-}
 
 export interface InsertOptions {
   readonly atomic: boolean;
@@ -231,39 +182,6 @@ export interface Swept {
   /** A part reached its limit, or had to wait for one that did: sweep again. */
   readonly more: boolean;
 }
-
-/** Which jobs: all fields must hold. Lists mean "one of". */
-export interface JobFilter {
-  readonly ids: readonly string[] | null;
-  readonly states: readonly State[] | null;
-  readonly types: readonly string[] | null;
-  readonly queues: readonly string[] | null;
-  readonly subject: string | null;
-  readonly key: string | null;
-  readonly source: string | null;
-  /** The id of the owner. */
-  readonly ownedBy: string | null;
-  /** createdAt, exclusive. */
-  readonly before: number | null;
-  readonly after: number | null;
-  /** False leaves out the library's own jobs: those of queue `lastout`. */
-  readonly system: boolean;
-}
-
-/** Every job. */
-export const noFilter: JobFilter = {
-  ids: null,
-  states: null,
-  types: null,
-  queues: null,
-  subject: null,
-  key: null,
-  source: null,
-  ownedBy: null,
-  before: null,
-  after: null,
-  system: true,
-};
 
 export interface FindRequest {
   readonly filter: JobFilter;

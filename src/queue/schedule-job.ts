@@ -1,4 +1,5 @@
 /** A schedule as a job: what its input and its memo hold, and how two definitions are compared. */
+import { plainJob } from '../core/columns.js';
 import { canonicalText } from '../core/json.js';
 import type { NewJob, StoredJob } from '../core/store.js';
 import { systemJob } from '../core/system-job.js';
@@ -8,6 +9,8 @@ export const scheduleType = 'lastout.schedule';
 
 /** A job of each tick, made and checked when the schedule was set: whoever fires it need not know the type. */
 export type Template = Omit<NewJob, 'id' | 'idGiven'>;
+
+const { idGiven: _, ...plainTemplate } = plainJob;
 
 export interface Definition {
   readonly name: string;
@@ -54,8 +57,10 @@ export function readSchedule({
   createdAt,
 }: StoredJob): { definition: Definition; memo: Memo } | undefined {
   try {
-    const { carried, ...definition } = JSON.parse(input) as Input;
-    if (typeof definition.job.input !== 'string') return undefined;
+    const { carried, ...given } = JSON.parse(input) as Input;
+    if (typeof given.job.input !== 'string') return undefined;
+    // An earlier version knew fewer fields of a job.
+    const definition = { ...given, job: { ...plainTemplate, ...given.job } };
     const kept = memo === null ? null : (JSON.parse(memo) as Memo);
     return { definition, memo: kept ?? { seen: carried.since ?? createdAt, last: carried.last } };
   } catch {

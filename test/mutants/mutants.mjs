@@ -1129,4 +1129,47 @@ export const mutants = [
     to: 'queue.cancel({ id: requestId({ tripId, driverId }) },',
     tests: ['examples/trip-dispatch/test/processing.test.ts'],
   },
+  // ---- The table of columns -------------------------------------------------------------------------------------------
+  {
+    name: 'a column is taken for plain whatever it holds',
+    file: 'src/core/columns.ts',
+    from: 'isPlain: (job) => job.metadata === null,',
+    to: 'isPlain: () => true,',
+    tests: ['test/stores/memory.test.ts', 'test/stores/sqlite.test.ts'],
+  },
+  {
+    name: 'jobs that differ in a column share the head of a batch',
+    file: 'src/core/columns.ts',
+    from: 'isSame: (a, b) => a.maxAttempts === b.maxAttempts',
+    to: 'isSame: () => true',
+    tests: ['test/stores/sqlite.test.ts', 'test/stores/redis.test.ts'],
+  },
+  {
+    name: 'the head of a batch on Redis is said to have a column that it has not',
+    file: 'src/core/columns.ts',
+    from: "of: ['postgres'], isSame: (a, b) => a.subject === b.subject",
+    to: "of: ['postgres', 'redis'], isSame: (a, b) => a.subject === b.subject",
+    tests: ['test/stores/redis.test.ts'],
+  },
+  {
+    name: 'a retry by hand does not take over a column',
+    file: 'src/core/columns.ts',
+    from: 'keep: (from, to) => void (to.source = from.source),\n    retried: true,',
+    to: 'keep: (from, to) => void (to.source = from.source),',
+    tests: ['test/stores/memory.test.ts', 'test/stores/sqlite.test.ts'],
+  },
+  {
+    name: 'a column that a claim has to show on PostgreSQL is not marked so',
+    file: 'src/stores/postgres/jobs-in.ts',
+    from: "keptRare.filter(({ name, hangs }) => name !== 'print' && !hangs);",
+    to: "keptRare.filter(({ name, hangs }) => name !== 'print' && name !== 'source' && !hangs);",
+    tests: ['test/stores/postgres.test.ts'],
+  },
+  {
+    name: 'what stands in rest on SQLite is not asked whether it is plain',
+    file: 'src/stores/sqlite/rows.ts',
+    from: '(isPlainKept(row) || inRest.every(({ isPlain }) => isPlain(row as never))) &&',
+    to: '',
+    tests: ['test/stores/sqlite.test.ts'],
+  },
 ];

@@ -3,6 +3,7 @@
  * and events behind: the simple tables check the ones that are not.
  */
 import { expect, test } from 'vitest';
+import { plainJob } from '../../src/core/columns.js';
 import type { Ending } from '../../src/core/ending.js';
 import { states } from '../../src/core/job.js';
 import type { QueueLimits } from '../../src/core/limits.js';
@@ -116,9 +117,9 @@ function newJob(world: World): NewJob {
   const idGiven = draw.chance(0.1);
   const id = idGiven && draw.chance(0.6) && world.ids.length > 0 ? draw.pick(world.ids) : `job${world.nextId++}`;
   return {
+    ...plainJob,
     id,
     idGiven,
-    print: null,
     type: draw.pick(types),
     queue: draw.pick(queues),
     priority: draw.pick([0, 0, 0, -5, 7]),
@@ -134,7 +135,6 @@ function newJob(world: World): NewJob {
     policy: draw.pick(policies),
     input: draw.pick(['1', '{"x":"\u2028 \u{1f600} \\u0000"}']),
     ownedBy: draw.chance(0.12) ? (draw.chance(0.1) ? 'nobody' : (world.ids.at(-1 - draw.upTo(3)) ?? null)) : null,
-    under: null,
   };
 }
 

@@ -2,21 +2,15 @@
  * Rows of new jobs. What few jobs have stands on the prototype until one has it: a store in memory keeps rows by the
  * million, and each then takes little more than half the space.
  */
+import { keptRare, type Mutable, plainJob, type RareName } from '../../core/columns.js';
+import { isPlainKept } from '../../core/plain.js';
 import type { NewJob } from '../../core/store.js';
 import { Place, type Row } from './tables.js';
 
 const rare = {
-  ttlMs: null,
-  subject: null,
-  key: null,
   slot: null,
-  exclusiveKey: null,
-  source: null,
-  metadata: null,
-  print: null,
   retryOf: null,
   retriedAs: null,
-  ownedBy: null,
   expiresAt: null,
   stalls: 0,
   wary: false,
@@ -29,7 +23,7 @@ const rare = {
   heldReason: null,
 } satisfies Partial<Row>;
 
-class PlainRow implements Omit<Row, keyof typeof rare> {
+class PlainRow implements Omit<Row, RareName | keyof typeof rare> {
   readonly id: string;
   readonly type: string;
   readonly queue: string;
@@ -68,21 +62,13 @@ class PlainRow implements Omit<Row, keyof typeof rare> {
   }
 }
 Object.assign(PlainRow.prototype, rare);
+for (const { name } of keptRare) Object.assign(PlainRow.prototype, { [name]: plainJob[name] });
 
 export function newRow(job: NewJob, seq: number, now: number, dueAt: number, retryOf: string | null): Row {
-  const row = new PlainRow(job, seq, now, dueAt) as { -readonly [K in keyof Row]: Row[K] };
-  if (job.ttlMs !== null) {
-    row.ttlMs = job.ttlMs;
-    row.expiresAt = now + job.ttlMs;
-  }
-  if (job.subject !== null) row.subject = job.subject;
-  if (job.key !== null) row.key = job.key;
+  const row = new PlainRow(job, seq, now, dueAt) as Mutable<Row>;
+  if (!isPlainKept(job)) for (const { isPlain, keep } of keptRare) if (!isPlain(job)) keep(job, row as never);
+  if (job.ttlMs !== null) row.expiresAt = now + job.ttlMs;
   if (job.deduplication !== 'none') row.slot = job.key ?? '';
-  if (job.exclusiveKey !== null) row.exclusiveKey = job.exclusiveKey;
-  if (job.source !== null) row.source = job.source;
-  if (job.metadata !== null) row.metadata = job.metadata;
-  if (job.print !== null) row.print = job.print;
-  if (job.ownedBy !== null) row.ownedBy = job.ownedBy;
   if (retryOf !== null) row.retryOf = retryOf;
   return row;
 }

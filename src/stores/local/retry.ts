@@ -1,4 +1,5 @@
 /** Retry by hand: a new job like the old one. The old record stays as it ended, and says that it was retried. */
+import { type Mutable, plainJob, retriedColumns } from '../../core/columns.js';
 import type { Move, Moved, NewJob } from '../../core/store.js';
 import { expire, isExpired } from './end.js';
 import { create } from './insert.js';
@@ -62,27 +63,10 @@ function slotOwner({ tables }: Step, row: Row): Row | undefined {
 }
 
 function likeRow(row: Row, id: string, input: string): NewJob {
-  const { type, queue, priority, ttlMs, maxAttempts, subject, key, exclusiveKey, source, metadata, policy } = row;
+  const { type, queue, maxAttempts, policy } = row;
   const deduplication = row.slot === null ? 'none' : 'skip';
-  return {
-    id,
-    idGiven: false,
-    print: null,
-    type,
-    queue,
-    priority,
-    when: { inMs: 0 },
-    ttlMs,
-    maxAttempts,
-    subject,
-    key,
-    exclusiveKey,
-    deduplication,
-    source,
-    metadata,
-    policy,
-    input,
-    ownedBy: null,
-    under: null,
-  };
+  const job: Mutable<NewJob> = { ...plainJob, id, type, queue, maxAttempts, policy, input, deduplication };
+  for (const { keep } of retriedColumns) keep(row as never, job);
+  job.input = input;
+  return job;
 }

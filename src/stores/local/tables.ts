@@ -3,6 +3,7 @@
  * only here; the verbs beside this file are written once. Everything is synchronous: a verb is one step that nobody sees
  * half done. Every method is bounded by its arguments and reads only what it returns (plus a constant).
  */
+import type { Kept } from '../../core/columns.js';
 import type { LeavingKind } from '../../core/ending.js';
 import { type FinishedState, finishedStates } from '../../core/job.js';
 import type { QueueLimits } from '../../core/limits.js';
@@ -15,31 +16,14 @@ export const Place = { ready: 0, later: 1, behind: 2, claimed: 3 } as const;
 export type Place = (typeof Place)[keyof typeof Place];
 
 /** A stored job. Verbs change a row and then say so to the tables (`save`, `put`, `take`, `finish`, …). */
-export interface Row {
+export interface Row extends Omit<Kept, 'priority'> {
   readonly seq: number;
-  readonly id: string;
-  readonly type: string;
-  readonly queue: string;
   readonly createdAt: number;
-  readonly maxAttempts: number;
-  readonly ttlMs: number | null;
-  readonly subject: string | null;
-  /** The deduplication key; null: none. */
-  readonly key: string | null;
   /** `key ?? ''` of a job whose strategy is not none: at most one pending job per type and slot. */
   readonly slot: string | null;
-  readonly exclusiveKey: string | null;
-  readonly source: string | null;
-  readonly metadata: string | null;
-  readonly policy: string;
-  readonly input: string;
-  /** Of a job whose id was given: what another insert of that id is compared by. */
-  readonly print: string | null;
   readonly retryOf: string | null;
   /** Of a finished job: the last job that a retry by hand has made of it, stored or not. */
   retriedAs: string | null;
-  /** The id of the job that owns it. */
-  readonly ownedBy: string | null;
   place: Place;
   priority: number;
   /** scheduledFor: when it is (or was last) due to run. */

@@ -1,4 +1,5 @@
 /** What a find reads: every stored row stands in the lists of its state, its type, its subject, its key and its owner. */
+import { askedColumns } from '../../core/columns.js';
 import { type FinishedState, finishedStates } from '../../core/job.js';
 import { systemQueue } from '../../core/names.js';
 import type { JobFilter } from '../../core/store.js';
@@ -106,7 +107,7 @@ function newestFirst(rows: Iterable<Row>, before: number): Row[] {
 }
 
 function passes(row: Row, filter: JobFilter): boolean {
-  const { states, types, queues, subject, key, source, ownedBy, before, after } = filter;
+  const { states, types, queues, before, after } = filter;
   if (!filter.system && row.queue === systemQueue) return false;
   const live = row.state === null;
   if (
@@ -116,9 +117,6 @@ function passes(row: Row, filter: JobFilter): boolean {
     return false;
   if (types !== null && !types.includes(row.type)) return false;
   if (queues !== null && !queues.includes(row.queue)) return false;
-  if (subject !== null && row.subject !== subject) return false;
-  if (key !== null && row.key !== key) return false;
-  if (source !== null && row.source !== source) return false;
-  if (ownedBy !== null && row.ownedBy !== ownedBy) return false;
+  if (!askedColumns.every((asked) => asked.passes(row, filter))) return false;
   return (before === null || row.createdAt < before) && (after === null || row.createdAt > after);
 }

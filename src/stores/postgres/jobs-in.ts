@@ -1,8 +1,11 @@
 /** Jobs on their way in, as the functions take them: what many have in common is sent once. */
+import { type Column, columnList, headColumns, keptRare } from '../../core/columns.js';
 import { finishedStates } from '../../core/job.js';
+import { isAlikeOn, isPlainKept, isPlainOn } from '../../core/plain.js';
 import { policyOf, type StoredKeep } from '../../core/policy.js';
 import { printIn } from '../../core/print.js';
 import type { NewJob } from '../../core/store.js';
+import { headAttributes } from './sql/columns.js';
 
 /** A function, and its arguments that are about jobs. */
 export interface JobsIn {
@@ -53,14 +56,11 @@ export function jobsIn(jobs: readonly NewJob[]): JobsIn {
 }
 
 function alikeArgs(jobs: readonly NewJob[], job: NewJob): readonly unknown[] {
-  const { type, queue, priority, when, ttlMs, maxAttempts, subject, source, metadata, policy } = job;
-  const { long, flags } = headIn(job, new Policies());
+  const head = headIn(job, new Policies());
   const ids = jobs.map(({ id }) => id);
   return [
-    ...describePolicy(policy),
-    ...[type, queue, priority],
-    ...('inMs' in when ? [when.inMs, null] : [null, when.at]),
-    ...[ttlMs, maxAttempts, subject, source, metadata, long ?? null, flags],
+    ...describePolicy(job.policy),
+    ...alikeNames.map((name) => head[name] ?? null),
     ids.length,
     ids.reduce((least, id) => (id < least ? id : least)),
     ids.join(),
@@ -117,76 +117,64 @@ function typesSought(jobs: readonly NewJob[]): ReadonlySet<string> | null {
   return types;
 }
 
+const isPlain = isPlainOn('postgres');
+const isAlike = isAlikeOn('postgres');
+
 /** Nothing that is stored can stand in the way of such a job. Lists of inputs are separated by newlines. */
-function isEven({ idGiven, key, exclusiveKey, deduplication, input, ownedBy, under }: NewJob): boolean {
-  return (
-    !idGiven &&
-    key === null &&
-    exclusiveKey === null &&
-    deduplication === 'none' &&
-    ownedBy === null &&
-    under === null &&
-    !input.includes('\n')
-  );
+function isEven(job: NewJob): boolean {
+  return isPlain(job) && !job.input.includes('\n');
 }
 
-interface Head {
-  readonly long?: true;
-  readonly flags: number;
-  readonly [column: string]: unknown;
+type Head = { long?: true; flags?: number; [column: string]: unknown };
+type Print = (to: Head, job: NewJob, policies: Policies) => void;
+
+/** Fields that are not simply written under the name of their column. */
+const prints: { readonly [K in keyof NewJob]?: Print } = {
+  when: (to, { when }) => void ('inMs' in when ? (to.in_ms = when.inMs) : (to.at = when.at)),
+  policy: (to, { policy }, policies) => void (to.policy = policies.numberOf(policy)),
+  print(to, job) {
+    if (job.idGiven || job.print !== null) to.print = printIn(job);
+  },
+  under(to, { under }) {
+    if (under !== null) Object.assign(to, { under_epoch: under.epoch, under_owner: under.owner, under_id: under.id });
+  },
+};
+
+/** What is null is left out. */
+function printOf({ name, sql }: Column): Print {
+  const [column] = Object.keys(sql) as [string];
+  const written: Print = (to, job) => {
+    if (job[name] !== null) to[column] = job[name];
+  };
+  return prints[name] ?? written;
 }
 
-function isAlike(a: NewJob, b: NewJob): boolean {
-  return (
-    a.type === b.type &&
-    a.queue === b.queue &&
-    a.priority === b.priority &&
-    a.policy === b.policy &&
-    a.maxAttempts === b.maxAttempts &&
-    a.ttlMs === b.ttlMs &&
-    a.subject === b.subject &&
-    a.source === b.source &&
-    a.metadata === b.metadata &&
-    (a.when === b.when ||
-      ('inMs' in a.when ? 'inMs' in b.when && a.when.inMs === b.when.inMs : 'at' in b.when && a.when.at === b.when.at))
-  );
+const headPrints = headColumns('postgres').map(printOf);
+const jobPrints = columnList.map(printOf);
+const alikeNames = headAttributes.map(({ sql }) => sql).filter((name) => name !== 'policy');
+/** What a claim shows only of a job that is marked so; what hangs on a job has a mark of its own. A print is never shown. */
+const shownColumns = keptRare.filter(({ name, hangs }) => name !== 'print' && !hangs);
+const hungColumns = keptRare.filter(({ hangs }) => hangs);
+
+function mark(head: Head, job: NewJob): Head {
+  const { timeoutMs, keep } = policyOf(job.policy);
+  const isBare = isPlainKept(job);
+  const shown = (!isBare && shownColumns.some((column) => !column.isPlain(job))) || job.input.includes('\n');
+  const hung = (!isBare && hungColumns.some((column) => !column.isPlain(job))) || Object.keys(keep).length > 0;
+  if (timeoutMs !== null && timeoutMs > aheadTimeoutMs) head.long = true;
+  head.flags = (shown ? flag.shown : 0) + (hung ? flag.hung : 0);
+  return head;
 }
 
 function headIn(job: NewJob, policies: Policies): Head {
-  const { type, queue, priority, when, ttlMs, maxAttempts, subject, source, metadata, policy, input } = job;
-  const { timeoutMs, keep } = policyOf(policy);
-  const shown = subject !== null || source !== null || metadata !== null || ttlMs !== null || input.includes('\n');
-  const hung = job.key !== null || job.exclusiveKey !== null || job.ownedBy !== null || Object.keys(keep).length > 0;
-  return {
-    type,
-    queue,
-    priority,
-    ...('inMs' in when ? { in_ms: when.inMs } : { at: when.at }),
-    ...(ttlMs !== null && { ttl_ms: ttlMs }),
-    max_attempts: maxAttempts,
-    ...(subject !== null && { subject }),
-    ...(source !== null && { source }),
-    ...(metadata !== null && { metadata }),
-    policy: policies.numberOf(policy),
-    ...(timeoutMs !== null && timeoutMs > aheadTimeoutMs ? { long: true } : {}),
-    flags: (shown ? flag.shown : 0) + (hung ? flag.hung : 0),
-  };
+  const head: Head = {};
+  for (const print of headPrints) print(head, job, policies);
+  return mark(head, job);
 }
 
 /** A job with everything. */
 export function jobIn(job: NewJob, place: number, policies: Policies): object {
-  const { id, idGiven, print, key, exclusiveKey, deduplication, input, ownedBy, under } = job;
-  return {
-    o: place,
-    id,
-    given: idGiven,
-    ...(idGiven ? { print: printIn(job) } : print !== null && { print }),
-    ...headIn(job, policies),
-    ...(key !== null && { key }),
-    ...(exclusiveKey !== null && { xkey: exclusiveKey }),
-    dedup: deduplication,
-    input,
-    ...(ownedBy !== null && { owned_by: ownedBy }),
-    ...(under !== null && { under_epoch: under.epoch, under_owner: under.owner, under_id: under.id }),
-  };
+  const all: Head = { o: place };
+  for (const print of jobPrints) print(all, job, policies);
+  return mark(all, job);
 }

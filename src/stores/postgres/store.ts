@@ -40,6 +40,7 @@ import { createHolds } from './holds.js';
 import { jobsIn, mixedArgs } from './jobs-in.js';
 import { idsIn, readLog } from './reads.js';
 import { jobIn } from './rows.js';
+import { snake } from './sql/columns.js';
 import { tallyIn } from './tally.js';
 
 export interface VerbParts {
@@ -270,8 +271,8 @@ function placesOfNull(answers: readonly (Inserted | null)[]): number[] {
 
 type InsertRows = [[string | null, string]];
 
-function filterIn({ ownedBy, ...filter }: JobFilter): object {
-  return { ...filter, owned_by: ownedBy };
+function filterIn(filter: JobFilter): object {
+  return Object.fromEntries(Object.entries(filter).map(([name, value]) => [snake(name), value]));
 }
 
 function moveIn(move: Move): object {

@@ -1,4 +1,5 @@
 /** What the scripts are told: which jobs, what to do with them, and lists among the arguments. */
+import { askedColumns } from '../../core/columns.js';
 import { seqOf } from '../../core/refusal.js';
 import type { CleanupPolicy } from '../../core/policy.js';
 import { farAway, type JobFilter, type Move } from '../../core/store.js';
@@ -56,15 +57,13 @@ export function moveText(move: Move): string {
 }
 
 export function filterArgs(filter: JobFilter, cursor: string | null, limit: number): Value[] {
-  const { ids, states, types, queues, subject, key, source, ownedBy, before, after, system } = filter;
+  const { ids, states, types, queues, before, after, system } = filter;
+  const asked = askedColumns.filter(({ name }) => filter[name] !== null).map(({ name }) => [name, filter[name]]);
   const text = JSON.stringify({
     system,
     limit,
     ...(cursor !== null && { cursor: seqOf(cursor) }),
-    ...(subject !== null && { subject }),
-    ...(key !== null && { key }),
-    ...(source !== null && { source }),
-    ...(ownedBy !== null && { ownedBy }),
+    ...Object.fromEntries(asked),
     ...(before !== null && { before }),
     ...(after !== null && { after }),
   });

@@ -1,17 +1,13 @@
 /** Jobs between their objects and the texts of the scripts (lua/rows.ts says how a row is stored, lua/view.ts how it is shown). */
-import type { State } from '../../core/job.js';
+import { type HeadName, jobReader, plainStored, rareColumns } from '../../core/columns.js';
 import { systemQueue } from '../../core/names.js';
+import { isAlikeOn, isPlainOn } from '../../core/plain.js';
 import { policyOf } from '../../core/policy.js';
 import type { NewJob, StoredJob, Under } from '../../core/store.js';
+import { viewNames } from './lua/columns.js';
 
 /** What many jobs have in common, stored once. */
-export interface Shape {
-  readonly type: string;
-  readonly queue: string;
-  readonly maxAttempts: number;
-  readonly policy: string;
-  readonly source: string | null;
-}
+export type Shape = Pick<NewJob, HeadName<'redis'>>;
 
 /** Longer jobs are never claimed ahead. */
 const aheadTimeoutMs = 1_000;
@@ -23,15 +19,7 @@ export function shapeText({ type, queue, maxAttempts, policy, source }: Shape): 
   return `${type}\0${queue}\0${maxAttempts}\0${ahead}${keeps}\0${policy}${source === null ? '' : `\0${source}`}`;
 }
 
-export function isSameShape(a: Shape, b: Shape): boolean {
-  return (
-    a.type === b.type &&
-    a.queue === b.queue &&
-    a.policy === b.policy &&
-    a.maxAttempts === b.maxAttempts &&
-    a.source === b.source
-  );
-}
+export const isSameShape = isAlikeOn<NewJob>('redis');
 
 function parseShape(text: string): Shape {
   const [type, queue, maxAttempts, , policy, ...source] = text.split('\0');
@@ -66,25 +54,25 @@ export function shapesIn(list: readonly string[]): Shapes {
   return shapes;
 }
 
+type JobText = Record<string, unknown>;
+
+/** Fields that are not simply written under their own name. */
+const prints: { readonly [K in keyof NewJob]?: (to: JobText, job: NewJob) => void } = {
+  idGiven: (to) => void (to.given = true),
+  when: () => undefined, // it is always there
+  under: (to, { under }) => void (to.under = { ...underText(under!), id: under!.id }),
+};
+const rare = rareColumns('redis').map(({ name, isPlain }) => {
+  const print = prints[name] ?? ((to: JobText, job: NewJob) => void (to[name] = job[name]));
+  return { isPlain, print };
+});
+
 /** What the long way needs of a job besides its shape and input; what is left out is plain. */
 export function jobText(job: NewJob, print: string | null): string {
-  const { id, idGiven, priority, when, ttlMs, subject, key, exclusiveKey, deduplication, metadata, ownedBy, under } =
-    job;
-  return JSON.stringify({
-    id,
-    ...when,
-    ...(idGiven && { given: true }),
-    ...(print !== null && { print }),
-    ...(priority !== 0 && { priority }),
-    ...(ttlMs !== null && { ttlMs }),
-    ...(subject !== null && { subject }),
-    ...(key !== null && { key }),
-    ...(exclusiveKey !== null && { exclusiveKey }),
-    ...(deduplication !== 'none' && { deduplication }),
-    ...(metadata !== null && { metadata }),
-    ...(ownedBy !== null && { ownedBy }),
-    ...(under !== null && { under: { ...underText(under), id: under.id } }),
-  });
+  const text: JobText = { id: job.id, ...job.when };
+  for (const column of rare) if (!column.isPlain(job)) column.print(text, job);
+  if (print !== null) text.print = print;
+  return JSON.stringify(text);
 }
 
 /** Epochs are texts to the scripts. */
@@ -92,23 +80,13 @@ export function underText({ epoch, owner }: Under): { readonly epoch: string; re
   return { epoch: String(epoch), owner };
 }
 
+const isPlainJob = isPlainOn('redis');
+
 /** A job that takes the short way: nothing stands in its way, and nobody looks for it by anything but its id and type. */
 export function isPlain(job: NewJob): boolean {
   return (
-    job.deduplication === 'none' &&
     job.queue !== systemQueue && // which are counted by their types
-    !job.idGiven &&
-    job.priority === 0 &&
-    'inMs' in job.when &&
-    job.when.inMs === 0 &&
-    job.ttlMs === null &&
-    job.subject === null &&
-    job.key === null &&
-    job.exclusiveKey === null &&
-    job.metadata === null &&
-    job.print === null &&
-    job.ownedBy === null &&
-    job.under === null &&
+    isPlainJob(job) &&
     !job.input.includes('\0') // it stands between two jobs
   );
 }
@@ -124,84 +102,32 @@ export function claimedPlain(id: string, text: string, shapes: Shapes, { epoch, 
   const shape = shapes.get(text.slice(1, 5))!;
   const createdAt = Number.parseInt(text.slice(15, 24), 32);
   return {
-    state: 'processing',
+    ...plainStored,
     dueAt,
     seq: Number.parseInt(text.slice(5, 15), 32),
     id,
     type: shape.type,
     queue: shape.queue,
-    priority: 0,
     input: text.slice(24),
-    result: null,
-    error: null,
-    attempts: 1,
     maxAttempts: shape.maxAttempts,
-    stalls: 0,
-    subject: null,
-    key: null,
-    exclusiveKey: null,
     source: shape.source,
-    metadata: null,
     policy: shape.policy,
-    progress: null,
-    memo: null,
-    retryOf: null,
-    ownedBy: null,
-    cancelAt: null,
-    cancelReason: null,
-    heldUntil: null,
-    heldReason: null,
     createdAt,
     scheduledFor: createdAt,
     startedAt: at,
-    completedAt: null,
-    expiresAt: null,
     epoch,
   };
 }
 
-/** The columns of lua/view.ts. */
+/** The columns of lua/view.ts, after the number of the shape. */
 export type View = readonly (string | number | null)[];
 
-export function jobIn(view: View, shapes: Shapes): StoredJob {
-  const shape = shapes.get(view[2] as string)!;
-  const text = (column: number): string | null => (view[column] as string | null) ?? null;
-  const instant = (column: number): number | null => (view[column] as number | null) ?? null;
-  return {
-    state: view[3] as State,
-    dueAt: instant(24),
-    seq: view[0] as number,
-    id: view[1] as string,
-    type: shape.type,
-    queue: shape.queue,
-    priority: view[4] as number,
-    input: view[5] as string,
-    result: text(6),
-    error: text(7),
-    attempts: view[8] as number,
-    maxAttempts: shape.maxAttempts,
-    stalls: view[9] as number,
-    subject: text(10),
-    key: text(11),
-    exclusiveKey: text(12),
-    source: shape.source,
-    metadata: text(13),
-    policy: shape.policy,
-    progress: text(14),
-    memo: text(15),
-    retryOf: text(16),
-    ownedBy: text(26),
-    cancelAt: instant(17),
-    cancelReason: reasonIn(text(18)),
-    heldUntil: instant(27),
-    heldReason: text(28),
-    createdAt: view[19] as number,
-    scheduledFor: view[20] as number,
-    startedAt: instant(21),
-    completedAt: instant(22),
-    expiresAt: instant(23),
-    epoch: view[25] as number,
-  };
+const read = jobReader(viewNames);
+
+export function jobIn([no, ...view]: View, shapes: Shapes): StoredJob {
+  const job = Object.assign(read(view), shapes.get(no as string)!);
+  job.cancelReason = reasonIn(job.cancelReason);
+  return job;
 }
 
 /** A cancel request is stored as the error that it becomes. */

@@ -1,6 +1,7 @@
 /** New jobs: gathered, and written together. Those that differ only in id and input are one statement. */
+import { isPlainKept } from '../../core/plain.js';
 import { Place, type Row } from '../local/tables.js';
-import { restOf } from './rows.js';
+import { oddColumns, rareInserted, restOf } from './rows.js';
 import type { Known, Session } from './session.js';
 
 /** From so many rows on, one statement for all is faster than one for each. */
@@ -13,8 +14,8 @@ export function createAdded(session: Session): (known: Known) => void {
   const jobs = names('jobs');
   const pending = names('pending');
   const insert = writer(
-    `insert into ${jobs} (seq, id, ${alike}, input, subject, key, source, rest) ` +
-      'values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+    `insert into ${jobs} (seq, id, ${alike}, input, ${rareInserted}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?` +
+      `${', ?'.repeat(oddColumns.length)})`,
   );
   const insertPlain = writer(`insert into ${jobs} (seq, id, ${alike}, input) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   // The numbers follow the highest one, which is that of the row written before.
@@ -30,13 +31,13 @@ export function createAdded(session: Session): (known: Known) => void {
   );
 
   function writeOne({ row, policy }: Known): void {
-    const { seq, id, type, queue, priority, dueAt, createdAt, maxAttempts, input, subject, key, source } = row;
+    const { seq, id, type, queue, priority, dueAt, createdAt, maxAttempts, input } = row;
     const rest = restOf(row, false);
-    if (rest === null && subject === null && key === null && source === null) {
+    if (rest === null && isPlainKept(row)) {
       insertPlain.run(seq, id, type, queue, priority, dueAt, createdAt, maxAttempts, policy, input);
     } else {
-      // biome-ignore format: one line of values for one line of columns
-      insert.run(seq, id, type, queue, priority, dueAt, createdAt, maxAttempts, policy, input, subject, key, source, rest);
+      const odd = oddColumns.map(({ name }) => row[name]);
+      insert.run(seq, id, type, queue, priority, dueAt, createdAt, maxAttempts, policy, input, ...odd, rest);
     }
   }
   function putOne(row: Row): void {
@@ -107,8 +108,7 @@ function asMember(input: string): string {
 
 /** Ids that were given may be hard to quote. */
 export function isPlain(row: Row): boolean {
-  const { subject, key, source, id } = row;
-  return subject === null && key === null && source === null && /^[\w-]+$/.test(id) && restOf(row, false) === null;
+  return isPlainKept(row) && /^[\w-]+$/.test(row.id) && restOf(row, false) === null;
 }
 
 function isAlike(a: Row, b: Row): boolean {

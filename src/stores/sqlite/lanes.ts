@@ -4,7 +4,7 @@ import { Place } from '../local/tables.js';
 import { limited, type Value, type Values } from './driver.js';
 import type { Live } from './live.js';
 import { mergePages } from './merge.js';
-import { rowOf } from './rows.js';
+import { plainRow, rareLive, withRare } from './rows.js';
 import { takingFromRuns } from './runs.js';
 import type { Known, LaneReading, Session } from './session.js';
 
@@ -33,11 +33,11 @@ export function createLanes(session: Session, live: Live): Lanes {
       `order by priority, due_at, seq ${limited}`,
   );
   // Every value costs time on its way out: the lane is known, and what few jobs have comes as one, with the end of a run.
-  const odd = 'coalesce(j.subject, j.key, j.source, j.rest) is null';
+  const odd = `coalesce(${rareLive}) is null`;
   const runLast = 'iif(p.last > p.seq, p.last, null)';
   const pageOfRows = sql(
     'select j.seq, j.id, p.priority, p.due_at, j.created_at, j.max_attempts, j.policy, j.input, ' +
-      `iif(${odd}, ${runLast}, json_array(j.subject, j.key, j.source, j.rest, p.last)) as odd ` +
+      `iif(${odd}, ${runLast}, json_array(${rareLive}, p.last)) as odd ` +
       `from ${table} p cross join ${names('jobs')} j on j.seq between p.seq and p.last ` +
       `where p.place = 0 and p.type = ? and p.queue = ? order by p.priority, p.due_at, p.seq, j.seq ${limited}`,
   );
@@ -71,17 +71,18 @@ export function createLanes(session: Session, live: Live): Lanes {
     const reading = readingOf(lane);
     return pageOfRows.all(type, queue, limit).map((values, index) => {
       const known = rows.get(values[0] as number);
-      const odd = typeof values[8] === 'string' ? (JSON.parse(values[8]) as Value[]) : none;
+      const odd = typeof values[8] === 'string' ? (JSON.parse(values[8]) as Value[]) : null;
       const sure = known && !known.guessed ? known : session.know(rowIn(lane, values, odd), values[6] as number);
-      const runLast = typeof values[8] === 'number' ? values[8] : (odd[4] ?? sure.row.seq);
+      const runLast = typeof values[8] === 'number' ? values[8] : (odd?.at(-1) ?? sure.row.seq);
       return found(sure, reading, index, runLast as number);
     });
   }
-  function rowIn({ type, queue }: Lane, values: Values, [subject, key, source, rest]: Values): Row {
+  function rowIn({ type, queue }: Lane, values: Values, odd: Values | null): Row {
     const [seq, id, priority, dueAt, createdAt, maxAttempts, policy, input] = values;
     const policyText = policies.bodyOf(policy as number);
     // biome-ignore format: the order of the columns
-    return rowOf(seq, id, type, queue, priority, dueAt, createdAt, maxAttempts, policyText, input, subject, key, source, rest, Place.ready);
+    const row = plainRow(seq, id, type, queue, priority, dueAt, createdAt, maxAttempts, policyText, input, Place.ready);
+    return odd === null ? row : withRare(row, odd, 0);
   }
   function readSeveral(lanes: readonly Lane[], room: ReadonlyMap<string, number>, limit: number): Row[] {
     const left = new Map([...room].map(([queue, n]) => [queue, { left: n }]));
@@ -120,8 +121,6 @@ export function createLanes(session: Session, live: Live): Lanes {
     take: createTaking(session),
   };
 }
-
-const none: readonly Value[] = [null, null, null, null, null];
 
 /** The jobs of a run `[priority, due_at, seq, last]` from a number on, each in the form of the run. */
 function jobsOf([priority, dueAt, , last]: Values, from: number, limit: number): Values[] {

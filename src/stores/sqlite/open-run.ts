@@ -7,6 +7,7 @@
  * While a run is open, the count `open` is the number of its first job, and those above the count `seq` have joined.
  */
 import { systemQueue } from '../../core/names.js';
+import { isAlikeOn, isPlainOn } from '../../core/plain.js';
 import type { NewJob } from '../../core/store.js';
 import type { Run } from '../local/runs.js';
 import { Place, type Row } from '../local/tables.js';
@@ -121,7 +122,8 @@ export function createOpenRun(session: Session, { ids, isBounded, addEvents }: O
     reread: () => void (lately = null),
     forget: () => void (open = null),
     join(job, now) {
-      if (!open || !isLike(job, open.like) || now !== open.like.dueAt || !ids.isNew(job.id)) return false;
+      if (!open || !isOfRun(job) || !isLike(job, open.like) || now !== open.like.dueAt || !ids.isNew(job.id))
+        return false;
       const { type, queue, priority, dueAt, createdAt, maxAttempts, seq } = open.like;
       if (open.next > seq + joinMax) return false;
       const values = [open.next, job.id, type, queue, priority, dueAt, createdAt, maxAttempts, open.policy, job.input];
@@ -146,25 +148,6 @@ function isSameLane(a: Row, b: Row): boolean {
   return a.type === b.type && a.queue === b.queue && a.priority === b.priority;
 }
 
-/** Plain, due at once, and with all that a run has in common. */
-function isLike(job: NewJob, row: Row): boolean {
-  return (
-    job.type === row.type &&
-    job.queue === row.queue &&
-    job.priority === row.priority &&
-    job.maxAttempts === row.maxAttempts &&
-    job.policy === row.policy &&
-    'inMs' in job.when &&
-    job.when.inMs === 0 &&
-    !job.idGiven &&
-    job.deduplication === 'none' &&
-    job.ttlMs === null &&
-    job.subject === null &&
-    job.key === null &&
-    job.exclusiveKey === null &&
-    job.source === null &&
-    job.metadata === null &&
-    job.ownedBy === null &&
-    job.under === null
-  );
-}
+/** What a run has in common, and all else plain, due at once. */
+const isOfRun = isPlainOn('sqlite');
+const isLike = isAlikeOn<Row>('sqlite');

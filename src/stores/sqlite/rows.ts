@@ -2,8 +2,10 @@
  * A row between its object and its columns. What most jobs do not have stands in one column, `rest`, as JSON: every
  * column costs time at each read and write, and a plain job has none of it.
  */
+import { type KeptRare, keptRare, plainJob, type RareName } from '../../core/columns.js';
 import type { LeavingKind } from '../../core/ending.js';
 import type { FinishedState, State } from '../../core/job.js';
+import { isPlainKept } from '../../core/plain.js';
 import { policyOf } from '../../core/policy.js';
 import type { RemovedWhy } from '../../core/store.js';
 import { Place, type Row } from '../local/tables.js';
@@ -47,10 +49,10 @@ const shared = [
   'max_attempts',
   'policy',
   'input',
-  'subject',
-  'key',
-  'source',
 ] as const;
+/** Columns that are mostly null, and what of the row stands in them. The rest of what few jobs have is in `rest`. */
+export const oddColumns: readonly KeptRare[] = keptRare.filter(({ sqlite }) => sqlite);
+const oddNames = oddColumns.map(({ sql }) => Object.keys(sql)[0]!);
 const ofFinished = [
   'rest',
   'state',
@@ -66,60 +68,46 @@ const ofFinished = [
 
 const columns = (table: string, names: readonly string[]): string => names.map((name) => `${table}.${name}`).join(', ');
 /** Of `jobs`, as j. */
-export const liveColumns = columns('j', [...shared, 'rest']);
+export const liveColumns = columns('j', [...shared, ...oddNames, 'rest']);
 /** Of `jobs` and `done`, as j and d. */
-export const doneColumns = `${columns('j', shared)}, ${columns('d', ofFinished)}`;
+export const doneColumns = `${columns('j', [...shared, ...oddNames])}, ${columns('d', ofFinished)}`;
+/** Of `jobs`, as j: what a plain job has not. */
+export const rareLive = columns('j', [...oddNames, 'rest']);
+/** Of `jobs`: what a plain job has not. */
+export const rareInserted = [...oddNames, 'rest'].join(', ');
+/** The columns of jobs that have something of their own in `jobs`, as j. */
+export function columnOf(name: RareName): string {
+  const odd = oddColumns.find((column) => column.name === name);
+  return odd ? `j.${Object.keys(odd.sql)[0]!}` : `j.rest ->> '$.${name}'`;
+}
 /** Of `done`. */
 export const finishColumns = ['seq', 'type', 'created_at', ...ofFinished, 'go_at'].join(', ');
 
-/** What `rest` may hold: whatever differs from a plain new job. */
-type Rest = {
-  -readonly [K in
-    | 'ttlMs'
-    | 'slot'
-    | 'exclusiveKey'
-    | 'metadata'
-    | 'retryOf'
-    | 'retriedAs'
-    | 'ownedBy'
-    | 'heldUntil'
-    | 'heldReason'
-    | 'print'
-    | 'expiresAt'
-    | 'startedAt'
-    | 'attempts'
-    | 'stalls'
-    | 'wary'
-    | 'replaced'
-    | 'epoch'
-    | 'left'
-    | 'cancelAt'
-    | 'cancelReason'
-    | 'againAt'
-    | 'progress'
-    | 'memo'
-    | 'error']?: Row[K];
-};
+const inRest = keptRare.filter(({ sqlite }) => !sqlite);
 
-const nullable = [
-  'ttlMs',
-  'slot',
-  'exclusiveKey',
-  'metadata',
-  'retryOf',
-  'retriedAs',
-  'ownedBy',
-  'heldUntil',
-  'heldReason',
-  'print',
-  'expiresAt',
-  'cancelAt',
-  'cancelReason',
-  'againAt',
-  'progress',
-  'memo',
-  'error',
-] as const;
+/** What `rest` holds of a row where it is not null, in this order; what the table of columns has besides comes after. */
+const nullable: readonly (keyof Row)[] = [
+  ...new Set<keyof Row>([
+    'ttlMs',
+    'slot',
+    'exclusiveKey',
+    'metadata',
+    'retryOf',
+    'retriedAs',
+    'ownedBy',
+    'heldUntil',
+    'heldReason',
+    'print',
+    'expiresAt',
+    'cancelAt',
+    'cancelReason',
+    'againAt',
+    'progress',
+    'memo',
+    'error',
+    ...inRest.map(({ name }) => name),
+  ]),
+];
 
 /** A finished row has its run's outcome in columns of their own, since every finished row has one. */
 export function restOf(row: Row, finished: boolean): string | null {
@@ -136,15 +124,11 @@ export function restOf(row: Row, finished: boolean): string | null {
 /** Asked of every row that is written. */
 function isBare(row: Row, finished: boolean): boolean {
   return (
-    row.ttlMs === null &&
+    (isPlainKept(row) || inRest.every(({ isPlain }) => isPlain(row as never))) &&
     row.slot === null &&
-    row.exclusiveKey === null &&
-    row.metadata === null &&
     row.retryOf === null &&
     row.retriedAs === null &&
-    row.ownedBy === null &&
     row.heldUntil === null &&
-    row.print === null &&
     row.expiresAt === null &&
     row.cancelAt === null &&
     row.cancelReason === null &&
@@ -162,90 +146,105 @@ function wasClaimed(row: Row): boolean {
   return row.epoch > 0 || row.attempts > 0 || row.startedAt !== null || row.left !== null;
 }
 
-const nothing: Rest = {};
+/** Where the columns that are mostly null begin in `liveColumns` and `doneColumns`; `rest` follows them. */
+const oddFrom = shared.length;
+const restAt = oddFrom + oddColumns.length;
 
 /** `values`: the columns of `liveColumns`, then the place (null: claimed). */
 export function liveRow(values: Values, policy: string): Row {
-  // biome-ignore format: one value for each column
-  return rowOf(values[0], values[1], values[2], values[3], values[4], values[5], values[6], values[7], policy, values[9], values[10], values[11], values[12], values[13], values[14] ?? Place.claimed);
+  return withRare(plainRowIn(values, policy, (values[restAt + 1] ?? Place.claimed) as Place), values, oddFrom);
 }
 
 /** `values`: the columns of `doneColumns`. */
 export function doneRow(values: Values, policy: string): Row {
-  // biome-ignore format: one value for each column
-  const row = rowOf(values[0], values[1], values[2], values[3], values[4], values[5], values[6], values[7], policy, values[9], values[10], values[11], values[12], values[13], Place.claimed);
-  row.state = stateOf(values[14]!);
-  row.completedAt = values[15] as number;
-  row.startedAt = values[16] as number | null;
-  row.attempts = values[17] as number;
-  row.epoch = values[18] as number;
-  row.left = leavingOf(values[19]);
-  row.result = values[20] as string | null;
-  if (values[21] === keptByHold) {
+  const row = withRare(plainRowIn(values, policy, Place.claimed), values, oddFrom);
+  const [state, completedAt, startedAt, attempts, epoch, left, result, keepMs, keepCount] = values.slice(restAt + 1);
+  row.state = stateOf(state!);
+  row.completedAt = completedAt as number;
+  row.startedAt = startedAt as number | null;
+  row.attempts = attempts as number;
+  row.epoch = epoch as number;
+  row.left = leavingOf(left);
+  row.result = result as string | null;
+  if (keepMs === keptByHold) {
     const keep = policyOf(policy).keep[row.state];
     row.keepMs = keep?.ageMs;
     row.keepCount = keep?.count ?? null;
   } else {
-    row.keepMs = keepMsOf(values[21] as number | null);
-    row.keepCount = values[22] as number | null;
+    row.keepMs = keepMsOf(keepMs as number | null);
+    row.keepCount = keepCount as number | null;
   }
   return row;
 }
 
 type Column = Value | undefined;
 
+function plainRowIn(values: Values, policy: string, place: Place): Row {
+  // biome-ignore format: one value for each column
+  return plainRow(values[0], values[1], values[2], values[3], values[4], values[5], values[6], values[7], policy, values[9], place);
+}
+
+/** What few jobs have, from the values of their columns and of `rest`, which begin at `from`. */
+export function withRare(row: Row, values: Values, from: number): Row {
+  for (let i = 0; i < oddColumns.length; i++) {
+    const value = values[from + i] as string | null;
+    if (value !== null) Object.assign(row, { [oddColumns[i]!.name]: value });
+  }
+  const rest = values[from + oddColumns.length] as string | null;
+  return rest === null ? row : Object.assign(row, JSON.parse(rest) as Partial<Row>);
+}
+
+/** A row of its own size: what is copied from it and filled in is as fast as what is written out. */
+const emptyRow: Row = {
+  ...(Object.fromEntries(keptRare.map(({ name }) => [name, plainJob[name]])) as Pick<Row, RareName>),
+  seq: 0,
+  id: '',
+  type: '',
+  queue: '',
+  createdAt: 0,
+  maxAttempts: 0,
+  slot: null,
+  policy: '',
+  input: '',
+  retryOf: null,
+  retriedAs: null,
+  place: Place.claimed,
+  priority: 0,
+  dueAt: 0,
+  expiresAt: null,
+  startedAt: null,
+  attempts: 0,
+  stalls: 0,
+  wary: false,
+  epoch: 0,
+  left: null,
+  cancelAt: null,
+  cancelReason: null,
+  againAt: null,
+  progress: null,
+  memo: null,
+  error: null,
+  heldUntil: null,
+  heldReason: null,
+  state: null,
+  completedAt: null,
+  result: null,
+  replaced: false,
+  keepMs: undefined,
+  keepCount: null,
+};
+
 /** By position rather than from a list: a claim makes one for each of its jobs. */
 // biome-ignore format: the order of the columns
-export function rowOf(
+export function plainRow(
   seq: Column, id: Column, type: Column, queue: Column, priority: Column, dueAt: Column, createdAt: Column,
-  maxAttempts: Column, policy: string, input: Column, subject: Column, key: Column, source: Column, restText: Column,
-  place: Column,
+  maxAttempts: Column, policy: string, input: Column, place: Place,
 ): Row {
-  const rest = restText === null ? nothing : (JSON.parse(restText as string) as Rest);
   return {
-    seq: seq as number,
-    id: id as string,
-    type: type as string,
-    queue: queue as string,
-    createdAt: createdAt as number,
-    maxAttempts: maxAttempts as number,
-    ttlMs: rest.ttlMs ?? null,
-    subject: subject as string | null,
-    key: key as string | null,
-    slot: rest.slot ?? null,
-    exclusiveKey: rest.exclusiveKey ?? null,
-    source: source as string | null,
-    metadata: rest.metadata ?? null,
-    policy,
-    input: input as string,
-    retryOf: rest.retryOf ?? null,
-    retriedAs: rest.retriedAs ?? null,
-    ownedBy: rest.ownedBy ?? null,
-    print: rest.print ?? null,
-    place: place as Place,
-    priority: priority as number,
-    dueAt: dueAt as number,
-    expiresAt: rest.expiresAt ?? null,
-    startedAt: rest.startedAt ?? null,
-    attempts: rest.attempts ?? 0,
-    stalls: rest.stalls ?? 0,
-    wary: rest.wary ?? false,
-    epoch: rest.epoch ?? 0,
-    left: rest.left ?? null,
-    cancelAt: rest.cancelAt ?? null,
-    cancelReason: rest.cancelReason ?? null,
-    againAt: rest.againAt ?? null,
-    progress: rest.progress ?? null,
-    memo: rest.memo ?? null,
-    error: rest.error ?? null,
-    heldUntil: rest.heldUntil ?? null,
-    heldReason: rest.heldReason ?? null,
-    state: null,
-    completedAt: null,
-    result: null,
-    replaced: rest.replaced ?? false,
-    keepMs: undefined,
-    keepCount: null,
+    ...emptyRow,
+    seq: seq as number, id: id as string, type: type as string, queue: queue as string, priority: priority as number,
+    dueAt: dueAt as number, createdAt: createdAt as number, maxAttempts: maxAttempts as number, policy,
+    input: input as string, place,
   };
 }
 

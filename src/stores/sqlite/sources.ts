@@ -3,13 +3,14 @@
  * read, in the list of results, where it cannot make SQLite read on by itself: how many rows are looked at is decided by
  * the scan.
  */
+import { askedColumns } from '../../core/columns.js';
 import { type FinishedState, finishedStates } from '../../core/job.js';
 import { systemQueue } from '../../core/names.js';
 import type { JobFilter } from '../../core/store.js';
 import { Place } from '../local/tables.js';
 import type { Value } from './driver.js';
 import { hasEnded, standsAt } from './live.js';
-import { stateNumber } from './rows.js';
+import { columnOf, stateNumber } from './rows.js';
 import { inRunBelow } from './runs.js';
 import type { Session } from './session.js';
 
@@ -187,15 +188,18 @@ export function liveStates({ states }: JobFilter): 'all' | 'some' | 'none' {
 
 /** What is asked of the columns of a job. */
 function plainChecks(filter: JobFilter, settled: readonly (keyof JobFilter)[]): Condition[] {
-  const { ids, types, queues, subject, key, source, before, after } = filter;
+  const { ids, types, queues, before, after } = filter;
   const conditions: Condition[] = [];
   if (ids !== null && !settled.includes('ids')) conditions.push(oneOf('j.id', ids));
   if (types !== null && !settled.includes('types')) conditions.push(oneOf('j.type', types));
   if (queues !== null) conditions.push(oneOf('j.queue', queues));
   if (!filter.system) conditions.push({ text: 'j.queue <> ?', values: [systemQueue] });
-  if (subject !== null && !settled.includes('subject')) conditions.push(equal('j.subject', subject));
-  if (key !== null && !settled.includes('key')) conditions.push(equal('j.key', key));
-  if (source !== null) conditions.push(equal('j.source', source));
+  for (const { name, column, sqlite } of askedColumns) {
+    const value = filter[name];
+    // Who owns a job has an index of its own.
+    if (value === null || name === 'ownedBy' || settled.includes(name)) continue;
+    conditions.push({ text: sqlite(columnOf(column), '?'), values: [value] });
+  }
   if (before !== null) conditions.push({ text: 'j.created_at < ?', values: [before] });
   if (after !== null) conditions.push({ text: 'j.created_at > ?', values: [after] });
   return conditions;

@@ -1,6 +1,7 @@
 /** The words in which cases are written: jobs, claims and endings with everything filled in that a rule is not about. */
 import { noFilter } from '../../core/store.js';
 import assert from 'node:assert/strict';
+import { plainJob } from '../../core/columns.js';
 import type { Ending } from '../../core/ending.js';
 import type { JobError } from '../../core/job.js';
 import type { QueueLimits } from '../../core/limits.js';
@@ -39,25 +40,15 @@ let made = 0;
 export function newJob({ delay = 0, given = false, policy = {}, ...sketch }: JobSketch = {}): NewJob {
   made += 1;
   const job: NewJob = {
+    ...plainJob,
     id: `job-${made}`,
     idGiven: given,
-    print: null,
     type: 'mail',
     queue: 'default',
-    priority: 0,
     when: { inMs: delay },
-    ttlMs: null,
     maxAttempts: 3,
-    subject: null,
-    key: null,
-    exclusiveKey: null,
-    deduplication: 'none',
-    source: null,
-    metadata: null,
     policy: JSON.stringify({ backoff: null, timeoutMs: null, keep: {}, ...policy } satisfies StoredPolicy),
     input: '{"to":"ann"}',
-    ownedBy: null,
-    under: null,
     ...sketch,
   };
   return given ? { ...job, print: printIn(job) } : job;

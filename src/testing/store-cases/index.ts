@@ -3,6 +3,7 @@ import { aheadCases } from './ahead.js';
 import { auditCases } from './audit.js';
 import { claimCases } from './claim.js';
 import { codedCases } from './coded.js';
+import { columnCases } from './columns.js';
 import { deduplicateCases } from './deduplicate.js';
 import { dismissCases } from './dismiss.js';
 import { dueCases } from './due.js';
@@ -40,6 +41,7 @@ export type { StoreCase, StoreHarness } from './harness.js';
 
 export const storeCases: readonly StoreCase[] = [
   ...insertCases,
+  ...columnCases,
   ...printCases,
   ...deduplicateCases,
   ...slotCases,

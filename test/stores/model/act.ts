@@ -1,6 +1,7 @@
 // What an act is made of: it is done to the store and to the model, and both must answer alike.
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import { plainJob } from '../../../src/core/columns.js';
 import type { Ending } from '../../../src/core/ending.js';
 import type {
   ClaimRequest,
@@ -127,19 +128,16 @@ export function newJob(
   given: { id: string; input: string } | null,
 ): NewJob {
   return {
+    ...plainJob,
     ...rest,
     id: given?.id ?? newId(model),
     idGiven: given !== null,
-    print: null,
     // A negative delay stands for an instant, which may have passed.
     when: delay >= 0 ? { inMs: delay } : { at: model.now + delay },
     maxAttempts: 3,
-    source: null,
     metadata: rest.deduplication === 'none' ? null : '{"slot":true}',
     policy: JSON.stringify({ backoff: null, timeoutMs: null, keep: {}, ...plans[plan] }),
     input: given?.input ?? '{"n":1}',
-    ownedBy: null,
-    under: null,
   };
 }
 

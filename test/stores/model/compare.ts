@@ -1,4 +1,5 @@
 // Everything that can be seen of a store, and what the model says it must be.
+import { plainStored } from '../../../src/core/columns.js';
 import { noFilter } from '../../../src/core/store.js';
 import assert from 'node:assert/strict';
 import type { CleanupPolicy } from '../../../src/core/policy.js';
@@ -99,12 +100,15 @@ function errorOf(text: string | null): ModelError | null {
   return explained ? { code } : { ...(code !== undefined && { code }), message };
 }
 
+const { seq: _, ...plain } = plainStored;
+
 function expectedJob(job: ModelJob, now: number): Omit<StoredJob, 'seq' | 'error'> & { error: ModelError | null } {
   const { given, claim } = job;
   const state = stateOf(job, now);
   const begun = claim !== null && !job.waiting;
   const unnoticed = state === 'expired' && job.finished === null;
   return {
+    ...plain,
     id: given.id,
     type: given.type,
     queue: given.queue,
@@ -125,9 +129,6 @@ function expectedJob(job: ModelJob, now: number): Omit<StoredJob, 'seq' | 'error
     progress: job.progress,
     memo: job.memo,
     retryOf: job.retryOf,
-    ownedBy: null,
-    heldUntil: null,
-    heldReason: null,
     cancelAt: job.cancel?.at ?? null,
     cancelReason: job.cancel?.reason ?? null,
     createdAt: job.createdAt,

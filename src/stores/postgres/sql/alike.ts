@@ -2,7 +2,11 @@
  * Insert of jobs that differ only in id and input, and that nothing can stand in the way of: most calls are one of these.
  * Two statements; every further one would be felt by who enqueues one job at a time.
  */
+import { headAttributes, headTexts, named, typed } from './columns.js';
 import { now, readCommitted, settings } from './settings.js';
+
+/** The policy comes by its text. */
+const head = headAttributes.filter(({ sql }) => sql !== 'policy');
 
 export const alike = (s: string): string => `
 -- As insert_v1 answers. A type of its own is known to a session; columns named in a function are put together in every call.
@@ -12,9 +16,7 @@ create type ${s}.insert_answer as (answers text, hints text);
 -- that becomes known at this moment is a unique_violation: then nothing has happened, and insert_v1 is to be called.
 create function ${s}.insert_alike_v1(
   p_now bigint, p_sender text, p_cap bigint, p_inside boolean, p_atomic boolean, p_policy text, p_keep_ms text,
-  p_keep_count text, p_type text, p_queue text, p_priority int, p_in_ms bigint, p_at bigint, p_ttl_ms bigint,
-  p_max_attempts int, p_subject text, p_source text, p_metadata text, p_long boolean, p_flags int, p_n int, p_least text,
-  p_ids text, p_inputs text
+  p_keep_count text, ${typed(head, 'p_')}, p_n int, p_least text, p_ids text, p_inputs text
 ) returns ${s}.insert_answer language plpgsql ${settings} as $$
 declare
   v_now bigint := ${now};
@@ -34,9 +36,7 @@ begin
   if v_policy is null then
     select i.answers, i.hints into r from ${s}.insert_v1(v_now, p_sender, p_cap, p_inside, p_atomic,
       json_build_array(json_build_array(p_policy, p_keep_ms, p_keep_count))::text,
-      json_build_array(json_build_object('type', p_type, 'queue', p_queue, 'priority', p_priority, 'in_ms', p_in_ms,
-        'at', p_at, 'ttl_ms', p_ttl_ms, 'max_attempts', p_max_attempts, 'subject', p_subject, 'source', p_source,
-        'metadata', p_metadata, 'policy', 1, 'long', p_long, 'flags', p_flags))::text,
+      json_build_array(json_build_object(${head.map(({ sql }) => `'${sql}', p_${sql}`).join(', ')}, 'policy', 1))::text,
       null, null, p_ids, p_inputs, null) i;
     return r;
   end if;
@@ -44,9 +44,9 @@ begin
   -- One number more than there are jobs is drawn: when the lists turn out to be at their end.
   with stored as (
     insert into ${s}.jobs (seq, created_at, due_at, priority, max_attempts, policy, flags, id, type, queue, input, long,
-      ttl_ms, expires_at, subject, source, metadata)
+      ttl_ms, expires_at, ${named(headTexts)})
     select n.seq, v_now, v_due, p_priority, p_max_attempts, v_policy, p_flags, n.id, p_type, p_queue, n.input, p_long,
-      p_ttl_ms, v_now + p_ttl_ms, p_subject, p_source, p_metadata
+      p_ttl_ms, v_now + p_ttl_ms, ${named(headTexts, 'p_')}
     from (
       select nextval('${s}.job_no') as seq, unnest(string_to_array(p_ids, ',')) as id,
         unnest(string_to_array(p_inputs, E'\\n')) as input

@@ -1,5 +1,10 @@
 /** Insert of any batch: jobs that nothing can stand in the way of go in as one set, the others one by one. */
+import { headAttributes, headTexts, named, newJobOf, plainAttributes, typed } from './columns.js';
 import { now, readCommitted, settings } from './settings.js';
+
+/** What is stored of a head as it is. */
+const stored = headAttributes.filter(({ sql }) => !['policy', 'in_ms', 'at'].includes(sql));
+const policyOf = (row: string) => ({ policy: `p_policies[${row}.policy]` });
 
 export const batch = (s: string): string => `
 -- Jobs that differ only in id and input share a head. The jobs of a call that nothing can stand in the way of ("even"):
@@ -7,9 +12,7 @@ export const batch = (s: string): string => `
 create type ${s}.evens as (seqs bigint[], ids text[], inputs text[], heads int[], head json);
 
 create function ${s}.even_jobs(e ${s}.evens, p_policies int[]) returns setof ${s}.new_job language sql as $$
-  select t.o::int, t.seq, t.id, false, null::text, h.type, h.queue, h.priority, h.in_ms, h.at, h.ttl_ms, h.max_attempts,
-    h.subject, null::text, null::text, 'none'::text, h.source, h.metadata, p_policies[h.policy], t.input, h.long, h.flags,
-    null::text, null::bigint, null::text, null::text
+  select ${newJobOf('h', { ...plainAttributes, o: 't.o::int', seq: 't.seq', id: 't.id', input: 't.input', ...policyOf('h') })}
   from unnest(e.seqs, e.ids, e.inputs, e.heads) with ordinality t(seq, id, input, head, o)
   cross join lateral json_populate_record(null::${s}.new_job, e.head -> (t.head - 1)) h
 $$;
@@ -18,20 +21,18 @@ create function ${s}.add_evens(p_step bigint, p_now bigint, e ${s}.evens, p_poli
 language plpgsql set enable_nestloop = off set enable_hashjoin = on as $$
 begin
   with head as materialized (
-    select h.o, h.type, h.queue, h.priority, h.ttl_ms, h.max_attempts, h.subject, h.source, h.metadata, h.long, h.flags,
+    select h.o, ${named(stored, 'h.')},
       p_policies[h.policy] as policy, ${s}.instant(p_now, h.in_ms, h.at) as due_at
-    from rows from (json_to_recordset(e.head) as (type text, queue text, priority int, in_ms bigint, at bigint,
-      ttl_ms bigint, max_attempts int, subject text, source text, metadata text, policy int, long boolean, flags int)
-    ) with ordinality h(type, queue, priority, in_ms, at, ttl_ms, max_attempts, subject, source, metadata, policy, long, flags, o)
+    from rows from (json_to_recordset(e.head) as (${typed(headAttributes)})
+    ) with ordinality h(${named(headAttributes)}, o)
   ), new as materialized (
-    select t.seq, t.id, t.input, t.o, h.type, h.queue, h.priority, h.due_at, p_now + h.ttl_ms as expires_at, h.ttl_ms,
-      h.max_attempts, h.subject, h.source, h.metadata, h.long, h.flags, h.policy
+    select t.seq, t.id, t.input, t.o, h.due_at, p_now + h.ttl_ms as expires_at, h.policy, ${named(stored, 'h.')}
     from unnest(e.seqs, e.ids, e.inputs, e.heads) with ordinality t(seq, id, input, head, o) join head h on h.o = t.head
   ), stored as (
     insert into ${s}.jobs (seq, created_at, due_at, priority, max_attempts, policy, flags, id, type, queue, input, long,
-      ttl_ms, expires_at, subject, source, metadata)
+      ttl_ms, expires_at, ${named(headTexts)})
     select n.seq, p_now, n.due_at, n.priority, n.max_attempts, n.policy, n.flags, n.id, n.type, n.queue, n.input, n.long,
-      n.ttl_ms, n.expires_at, n.subject, n.source, n.metadata from new n
+      n.ttl_ms, n.expires_at, ${named(headTexts, 'n.')} from new n
   ), stood as (
     insert into ${s}.pending (seq, due_at, expires_at, priority, place, dear, type, queue)
     select n.seq, n.due_at, n.expires_at, n.priority, (n.due_at > p_now)::int, n.long is true, n.type, n.queue from new n
@@ -169,14 +170,10 @@ begin
   if not v_crowded and coalesce(strpos(v_refused::text, 'SUBJECT_ENDED'), 0) = 0 then v_set := ${s}.add_all(p_step, p_now, e, p_policies); end if;
   for n in
     select x.* from (
-      select coalesce(p_order[b.o], b.o) as o, b.seq, b.id, b.given, b.print, b.type, b.queue, b.priority, b.in_ms, b.at, b.ttl_ms,
-        b.max_attempts, b.subject, b.key, b.xkey, b.dedup, b.source, b.metadata, b.policy, b.input, b.long, b.flags,
-        b.owned_by, b.under_epoch, b.under_owner, b.under_id
+      select ${newJobOf('b', { o: 'coalesce(p_order[b.o], b.o) as o' })}
       from ${s}.even_jobs(e, p_policies) b where not v_set
       union all
-      select r.o, p_seqs[r.o], r.id, r.given, r.print, r.type, r.queue, r.priority, r.in_ms, r.at, r.ttl_ms, r.max_attempts, r.subject,
-        r.key, r.xkey, r.dedup, r.source, r.metadata, p_policies[r.policy], r.input, r.long, r.flags,
-        r.owned_by, r.under_epoch, r.under_owner, r.under_id
+      select ${newJobOf('r', { seq: 'p_seqs[r.o]', ...policyOf('r') })}
       from json_populate_recordset(null::${s}.new_job, p_rest) r
     ) x order by x.o
   loop

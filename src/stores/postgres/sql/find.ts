@@ -1,5 +1,8 @@
 /** Find: which jobs, newest first. Looks at a bounded number of rows: a page may be short and still have a next one. */
+import { askedColumns, type KeptName, type RunName, storedNames } from '../../../core/columns.js';
 import { systemQueue } from '../../../core/names.js';
+import type { StoredJob } from '../../../core/store.js';
+import { snake, sqlOf } from './columns.js';
 import { states } from './end.js';
 import { now, ordered, settings } from './settings.js';
 
@@ -8,13 +11,52 @@ const bounds = { examined: 10_000, page: 2_000 } as const;
 
 const stateList = `array[${states.map((state) => `'${state}'`).join(', ')}]`;
 
+/** How a job reads: what came with it from its row, else by these. */
+const ofRun = (s: string): Record<RunName | 'policy', string> => ({
+  seq: 'j.seq',
+  state: `case when d.seq is not null then (${stateList})[d.state + 1] when h.epoch is not null then 'processing'
+        when j.expires_at <= p_now then 'expired' else 'pending' end`,
+  result: 'd.result',
+  error: `case when d.seq is not null then d.error when h.epoch is null and j.expires_at <= p_now
+        then ${s}.error_text('EXPIRED', ${s}.expiry(j)) else j.error end`,
+  attempts: 'coalesce(d.attempts, j.attempts + case when h.epoch is not null and not h.waiting then 1 else 0 end)',
+  stalls: 'j.stalls',
+  policy: `(select q.body from ${s}.policies q where q.no = j.policy)`,
+  progress: 'j.progress',
+  memo: 'j.memo',
+  retryOf: 'j.retry_of',
+  cancelAt: 'j.cancel_at',
+  cancelReason: 'j.cancel_reason',
+  heldUntil: 'j.held_until',
+  heldReason: 'j.held_reason',
+  createdAt: 'j.created_at',
+  scheduledFor: 'j.due_at',
+  startedAt: `case when d.seq is not null then d.started_at else coalesce(j.started_at, case when not h.waiting then h.at end) end`,
+  completedAt: `case when d.seq is not null then d.completed_at when h.epoch is null and j.expires_at <= p_now then j.expires_at end`,
+  expiresAt: 'j.expires_at',
+  dueAt: `case when d.seq is not null then null when h.epoch is not null then h.due_at when j.expires_at <= p_now then null
+        else j.due_at end`,
+  epoch: 'coalesce(d.epoch, h.epoch, j.epoch)',
+});
+const shown = (s: string): string => {
+  const texts: Partial<Record<keyof StoredJob, string>> = ofRun(s);
+  return storedNames.map((name) => texts[name] ?? `j.${sqlOf(name as KeptName)}`).join(', ');
+};
+
+const askedTypes = askedColumns.map(({ name }) => `${snake(name)} text`).join(', ');
+const askedChecks = askedColumns
+  .map(({ name, column, postgres }) => {
+    const value = `f.${snake(name)}`;
+    return `(${value} is null or ${postgres(`b.${sqlOf(column)}`, value)})`;
+  })
+  .join(' and ');
+
 export const find = (s: string): string => `
 -- waiting: claimed ahead and not begun.
 create type ${s}.holder as (epoch bigint, due_at bigint, at bigint, waiting boolean);
 -- All fields must hold; null: any. Lists mean "one of".
 create type ${s}.filter as (
-  ids text[], states text[], types text[], queues text[], subject text, key text, source text, owned_by text, before bigint, after bigint,
-  system boolean
+  ids text[], states text[], types text[], queues text[], ${askedTypes}, before bigint, after bigint, system boolean
 );
 create type ${s}.found as (seqs bigint[], next bigint);
 
@@ -33,22 +75,7 @@ end $$;
 create function ${s}.job_text(j ${s}.jobs, d ${s}.done, h ${s}.holder, p_now bigint) returns text language plpgsql stable as $$
 begin
   return (
-    select json_build_array(j.seq, j.id, j.type, j.queue,
-      case when d.seq is not null then (${stateList})[d.state + 1] when h.epoch is not null then 'processing'
-        when j.expires_at <= p_now then 'expired' else 'pending' end,
-      j.priority, j.input, d.result,
-      case when d.seq is not null then d.error when h.epoch is null and j.expires_at <= p_now
-        then ${s}.error_text('EXPIRED', ${s}.expiry(j)) else j.error end,
-      coalesce(d.attempts, j.attempts + case when h.epoch is not null and not h.waiting then 1 else 0 end),
-      j.max_attempts, j.stalls, j.subject, j.key, j.xkey, j.source, j.metadata,
-      (select q.body from ${s}.policies q where q.no = j.policy), j.progress, j.memo, j.retry_of, j.owned_by, j.cancel_at, j.cancel_reason,
-      j.held_until, j.held_reason, j.created_at, j.due_at,
-      case when d.seq is not null then d.started_at else coalesce(j.started_at, case when not h.waiting then h.at end) end,
-      case when d.seq is not null then d.completed_at when h.epoch is null and j.expires_at <= p_now then j.expires_at end,
-      j.expires_at,
-      case when d.seq is not null then null when h.epoch is not null then h.due_at when j.expires_at <= p_now then null
-        else j.due_at end,
-      coalesce(d.epoch, h.epoch, j.epoch))::text);
+    select json_build_array(${shown(s)})::text);
 end $$;
 
 create function ${s}.state_of(p_seq bigint, p_type text, p_expires_at bigint, p_now bigint) returns text language plpgsql stable as $$
@@ -143,9 +170,7 @@ begin
     v_seen := 0;
     for r in
       select c.seq, (f.types is null or b.type = any(f.types)) and (f.queues is null or b.queue = any(f.queues))
-          and (f.system or b.queue <> '${systemQueue}') and (f.subject is null or b.subject = f.subject)
-          and (f.key is null or b.key = f.key) and (f.source is null or b.source = f.source)
-          and (f.owned_by is null or b.owned_by = f.owned_by)
+          and (f.system or b.queue <> '${systemQueue}') and ${askedChecks}
           and (f.before is null or b.created_at < f.before) and (f.after is null or b.created_at > f.after)
           and (f.states is null or ${s}.state_of(b.seq, b.type, b.expires_at, p_now) = any(f.states)) as passes
       from ${s}.candidates(f, p_below, p_now, v_page) c(seq)

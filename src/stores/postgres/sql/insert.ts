@@ -1,4 +1,5 @@
 /** Insert, one job after the other: idempotent ids, deduplication and the new row. */
+import { attributes, keptTexts, named, typed } from './columns.js';
 
 /** Jobs that a replace may end in one call. */
 const endedMax = 1_000;
@@ -7,9 +8,7 @@ export const insert = (s: string): string => `
 -- A job on its way in. o: its place in the call; seq: its number; flags, long: see the table of jobs. under_epoch, under_owner: the
 -- claim that must hold the job under_id (null, from processes of 0.1.0: its owner).
 create type ${s}.new_job as (
-  o int, seq bigint, id text, given boolean, print text, type text, queue text, priority int, in_ms bigint, at bigint,
-  ttl_ms bigint, max_attempts int, subject text, key text, xkey text, dedup text, source text, metadata text, policy int,
-  input text, long boolean, flags int, owned_by text, under_epoch bigint, under_owner text, under_id text
+  ${typed(attributes)}
 );
 -- outcome: created, skipped, coalesced, existing, replaced (id: of the new one; other: of the old one), conflict, full; or
 -- the code of a refusal for want of an owner.
@@ -234,10 +233,10 @@ declare
   v_place int;
 begin
   insert into ${s}.jobs (seq, created_at, due_at, priority, max_attempts, policy, flags, id, type, queue, input, long,
-    ttl_ms, expires_at, subject, key, slot, xkey, source, metadata, print, retry_of, owned_by)
+    ttl_ms, expires_at, slot, retry_of, ${named(keptTexts)})
   values (n.seq, p_now, ${s}.instant(p_now, n.in_ms, n.at), n.priority, n.max_attempts, n.policy, n.flags, n.id, n.type,
-    n.queue, n.input, n.long, n.ttl_ms, p_now + n.ttl_ms, n.subject, n.key,
-    case when n.dedup <> 'none' then coalesce(n.key, '') end, n.xkey, n.source, n.metadata, n.print, p_retry_of, n.owned_by)
+    n.queue, n.input, n.long, n.ttl_ms, p_now + n.ttl_ms,
+    case when n.dedup <> 'none' then coalesce(n.key, '') end, p_retry_of, ${named(keptTexts, 'n.')})
   on conflict (id) do nothing returning * into j;
   if j.seq is null then return false; end if;
   v_place := ${s}.stand(p_step, j, p_now, p_inside);

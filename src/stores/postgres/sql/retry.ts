@@ -1,6 +1,17 @@
 /** Retry by hand: a new job like the old one. The old record stays as it ended, and says that it was retried. */
 import { replacedText } from '../../../core/replaced.js';
+import { newJobOf, unretried } from './columns.js';
 import { owner } from './own.js';
+
+const ofRetry = (s: string) => ({
+  o: '0',
+  seq: `nextval('${s}.job_no')`,
+  id: 'p_new_id',
+  given: 'false',
+  in_ms: '0',
+  dedup: "case when j.slot is null then 'none' else 'skip' end",
+  flags: `j.flags & ~${4 | owner}`,
+});
 
 export const retry = (s: string): string => `
 create function ${s}.is_used(p_id text) returns boolean language sql as $$
@@ -49,9 +60,7 @@ begin
       return row(case when d.retried_as is null then 'skipped' else 'already_retried' end, d.retried_as, null)::${s}.inserted;
     end if;
     if o.seq is not null then perform ${s}.expire(p_step, p_now, o, false); end if;
-    n := (0, nextval('${s}.job_no'), p_new_id, false, null, j.type, j.queue, j.priority, 0, null, j.ttl_ms, j.max_attempts,
-      j.subject, j.key, j.xkey, case when j.slot is null then 'none' else 'skip' end, j.source, j.metadata, j.policy,
-      j.input, j.long, j.flags & ~${4 | owner}, null, null, null, null);
+    n := (${newJobOf('j', { ...unretried, ...ofRetry(s) })});
     if ${s}.create_job(p_step, p_now, n, j.id, false) then
       update ${s}.done e set retried_as = p_new_id where e.seq = j.seq;
       return row('retried', p_new_id, null)::${s}.inserted;

@@ -3,7 +3,15 @@
  * of `claims`; an ending adds one narrow row of `done`; the row in `jobs` stays where it is until the job is removed.
  * So a job is pending while it has a row in `pending`, finished once it has one in `done`, and held by a claim otherwise.
  */
+import { columnTexts, otherColumns } from './columns.js';
 import { queueHash } from './settings.js';
+
+/** Columns that have their place below. Others are at the end, where an upgrade adds them. */
+// biome-ignore format: one list
+const placed = [
+  'priority', 'max_attempts', 'policy', 'id', 'type', 'queue', 'input', 'ttl_ms', 'subject', 'key', 'xkey', 'source',
+  'metadata', 'print', 'owned_by',
+];
 
 export const tables = (s: string): string => `
 create sequence ${s}.job_no;
@@ -16,40 +24,32 @@ create table ${s}.jobs (
   created_at bigint not null,
   due_at bigint not null,
   epoch bigint not null default 0,
-  priority int not null,
-  max_attempts int not null,
-  policy int not null,
+  ${columnTexts('priority', 'max_attempts', 'policy')},
   flags int not null,
   attempts int not null default 0,
   stalls int not null default 0,
-  id text collate "C" not null unique,
-  type text collate "C" not null,
-  queue text collate "C" not null,
-  input text collate "C" not null,
+  ${columnTexts('id')} unique,
+  ${columnTexts('type', 'queue', 'input')},
   long boolean,
   wary boolean,
   over boolean,
   "left" smallint,
-  ttl_ms bigint,
+  ${columnTexts('ttl_ms')},
   expires_at bigint,
   started_at bigint,
   cancel_at bigint,
   again_at bigint,
   held_until bigint,
-  subject text collate "C",
-  key text collate "C",
+  ${columnTexts('subject', 'key')},
   slot text collate "C",
-  xkey text collate "C",
-  source text collate "C",
-  metadata text collate "C",
-  print text collate "C",
+  ${columnTexts('xkey', 'source', 'metadata', 'print')},
   retry_of text collate "C",
   cancel_reason text collate "C",
   progress text collate "C",
   memo text collate "C",
   error text collate "C",
-  owned_by text collate "C",
-  held_reason text collate "C"
+  ${columnTexts('owned_by')},
+  held_reason text collate "C"${otherColumns(...placed)}
 );
 comment on column ${s}.jobs.flags is
   '0: plain. 1: its claim shows more than plain columns. 2 and above: it ends one by one, because something hangs on it. 8: it owns jobs, or did.';

@@ -1,4 +1,6 @@
 /** Insert: idempotent ids, deduplication and the new row, decided in one step. */
+import { copied, rareNames } from './columns.js';
+
 export const insert = String.raw`
 local prints = {}
 do
@@ -70,17 +72,16 @@ local function deduplicate(job)
 end
 
 local function isPlain(row)
-  return row.priority == 0 and row.dueAt == now and not (row.ttlMs or row.subject or row.key or row.slotted)
-    and not (row.exclusiveKey or row.metadata or row.print or row.retryOf or row.ownedBy) and #row.shape == 4
+  return row.priority == 0 and row.dueAt == now and not (row.slotted or row.retryOf)
+    and not (${rareNames.map((name) => `row.${name}`).join(' or ')}) and #row.shape == 4
     and pending.mayBeListed()
     and not find(row.input, '\0', 1, true)
 end
 function inserting.create(job, retryOf)
   local row = {
     seq = call('HINCRBY', COUNTERS, 'seq', 1), id = job.id, shape = shapeNo(job.about.text), about = job.about,
-    createdAt = now, ttlMs = job.ttlMs, subject = job.subject, key = job.key, exclusiveKey = job.exclusiveKey,
-    metadata = job.metadata, input = job.input, print = job.print, retryOf = retryOf, priority = job.priority,
-    dueAt = inserting.instant(job), attempts = 0, stalls = 0, epoch = 0, ownedBy = job.ownedBy,
+    createdAt = now, input = job.input, retryOf = retryOf, priority = job.priority,
+    dueAt = inserting.instant(job), attempts = 0, stalls = 0, epoch = 0, ${copied(rareNames, 'job')},
   }
   row.slotted = job.deduplication ~= 'none' or nil
   row.expiresAt = row.ttlMs and now + row.ttlMs

@@ -1,4 +1,6 @@
 /** Move: changing jobs by hand. Each job is looked at and changed in the same step, and answered for by itself. */
+import { copied, retriedNames } from './columns.js';
+
 export const remove = String.raw`
 -- Takes a row out of wherever it is, with all that hangs on it, and leaves a tombstone; not of what a job owned.
 local function removeRow(row, why, reason)
@@ -63,8 +65,7 @@ local function remove(row, how, dryRun)
 end
 local function likeRow(row, id, input)
   return {
-    id = id, about = row.about, input = input or row.input, priority = row.priority, inMs = 0, ttlMs = row.ttlMs,
-    subject = row.subject, key = row.key, exclusiveKey = row.exclusiveKey, metadata = row.metadata,
+    id = id, about = row.about, input = input or row.input, priority = row.priority, inMs = 0, ${copied(retriedNames, 'row')},
     deduplication = row.slotted and 'skip' or 'none',
   }
 end

@@ -10,6 +10,17 @@
  * Numbers of fixed width are digits of base 32. What many jobs have in common, their shape (type, queue, attempts, policy,
  * source), is stored once and named by a number.
  */
+import { rareNames } from './columns.js';
+
+/** What the table of columns has besides comes after. */
+// biome-ignore format: one list
+const kept = [...new Set([
+  'seq', 'shape', 'createdAt', 'input', 'ttlMs', 'subject', 'key', 'slotted', 'exclusiveKey', 'metadata', 'print', 'retryOf',
+  'dueAt', 'expiresAt', 'startedAt', 'wary', 'left', 'cancelAt', 'cancelError', 'againAt', 'progress', 'memo', 'error',
+  'state', 'completedAt', 'result', 'keepMs', 'keepCount', 'ownedBy', 'heldUntil', 'heldReason',
+  'retriedAs', 'replaced', ...rareNames,
+])];
+
 export const rows = String.raw`
 local SHAPE, SHAPE_NO, SHAPE_USES = root .. 'shape', root .. 'shapeno', root .. 'shapeuses'
 local shapes, shapeUses, shapeNumbers = {}, {}, {}
@@ -61,12 +72,7 @@ end
 flushes[#flushes + 1] = flushShapes
 
 do
-local kept = {
-  'seq', 'shape', 'createdAt', 'input', 'ttlMs', 'subject', 'key', 'slotted', 'exclusiveKey', 'metadata', 'print', 'retryOf',
-  'dueAt', 'expiresAt', 'startedAt', 'wary', 'left', 'cancelAt', 'cancelError', 'againAt', 'progress', 'memo', 'error',
-  'state', 'completedAt', 'result', 'keepMs', 'keepCount', 'ownedBy', 'heldUntil', 'heldReason',
-  'retriedAs', 'replaced',
-}
+local kept = { ${kept.map((name) => `'${name}'`).join(', ')} }
 local keptNumbers = { 'priority', 'attempts', 'stalls', 'epoch' }
 function rows.encode(row)
   if row.plain then return 'P' .. row.shape .. rows.seqText(row) .. digits(row.createdAt, 9) .. row.input end

@@ -1,4 +1,6 @@
 /** Find: which jobs, newest first. Looks at a bounded number of rows and bytes: a page may be short and have a next one. */
+import { askedChecks } from './columns.js';
+
 export const scan = String.raw`
 local PAGE, LOOKED_ROWS, LOOKED_BYTES = 100, 2000, 8000000
 -- Rows that are loaded in one go: what comes with the last one that fits is not much more than fits.
@@ -190,11 +192,7 @@ local function passes(row, filter)
   if not filter.system and about.queue == 'lastout' then return false end
   if filter.typeSet and not filter.typeSet[about.type] then return false end
   if filter.queueSet and not filter.queueSet[about.queue] then return false end
-  if filter.subject and row.subject ~= filter.subject then return false end
-  if filter.key and row.key ~= filter.key then return false end
-  if filter.ownedBy and row.ownedBy ~= filter.ownedBy then return false end
-  if filter.source and about.source ~= filter.source then return false end
-  if filter.before and row.createdAt >= filter.before then return false end
+${askedChecks}  if filter.before and row.createdAt >= filter.before then return false end
   if filter.after and row.createdAt <= filter.after then return false end
   return not filter.stateSet or filter.stateSet[view.stateOf(row)] == true
 end

@@ -1,4 +1,32 @@
 /** A row as the outside sees it: a list of columns, in the order that rows.ts of this store reads. */
+import type { KeptName, RunName } from '../../../core/columns.js';
+import { viewNames } from './columns.js';
+
+/** What came with the job is shown as it is, the rest by these. */
+const ofRun: Record<RunName, string> = {
+  seq: 'row.seq',
+  state: 'state',
+  result: 'row.result or false',
+  error: 'changes.error or row.error or false',
+  attempts: 'changes.attempts or row.attempts',
+  stalls: 'row.stalls',
+  progress: 'row.progress or false',
+  memo: 'row.memo or false',
+  retryOf: 'row.retryOf or false',
+  cancelAt: 'row.cancelAt or false',
+  cancelReason: 'row.cancelError or false',
+  heldUntil: 'row.heldUntil or false',
+  heldReason: 'row.heldReason or false',
+  createdAt: 'row.createdAt',
+  scheduledFor: 'row.dueAt',
+  startedAt: 'changes.startedAt or row.startedAt or false',
+  completedAt: 'changes.completedAt or row.completedAt or false',
+  expiresAt: 'row.expiresAt or false',
+  dueAt: 'dueAt or false',
+  epoch: 'changes.epoch or row.epoch',
+};
+const texts: Partial<Record<KeptName | RunName, string>> = ofRun;
+
 export const view = String.raw`
 -- The place of the last deadline among the columns.
 local DUE_AT = 25
@@ -16,12 +44,7 @@ function view.shapes() return shownList end
 local function columns(row, state, dueAt, changes)
   view.shape(row.shape)
   return {
-    row.seq, row.id, row.shape, state, row.priority, row.input, row.result or false, changes.error or row.error or false,
-    changes.attempts or row.attempts, row.stalls, row.subject or false, row.key or false, row.exclusiveKey or false,
-    row.metadata or false, row.progress or false, row.memo or false, row.retryOf or false, row.cancelAt or false,
-    row.cancelError or false, row.createdAt, row.dueAt, changes.startedAt or row.startedAt or false,
-    changes.completedAt or row.completedAt or false, row.expiresAt or false, dueAt or false, changes.epoch or row.epoch,
-    row.ownedBy or false, row.heldUntil or false, row.heldReason or false,
+    row.shape, ${viewNames.map((name) => texts[name] ?? `row.${name} or false`).join(', ')},
   }
 end
 -- While a claim holds a job, attempts and startedAt come from the claim: the row is written when the claim is over.
