@@ -1,7 +1,7 @@
 /** What a find reads: every stored row stands in the lists of its state, its type, its subject, its key and its owner. */
 import { type FinishedState, finishedStates } from '../../core/job.js';
-import { systemQueue } from '../../core/names.js';
 import type { JobFilter } from '../../core/store.js';
+import { passes } from '../local/filter.js';
 import type { Row, Scanned, ScanRequest } from '../local/tables.js';
 import { newestOf, Ordered } from './ordered.js';
 
@@ -103,22 +103,4 @@ function sizeOf(lists: readonly Ordered<Row>[]): number {
 
 function newestFirst(rows: Iterable<Row>, before: number): Row[] {
   return [...rows].filter((row) => row.seq < before).sort((a, b) => b.seq - a.seq);
-}
-
-function passes(row: Row, filter: JobFilter): boolean {
-  const { states, types, queues, subject, key, source, ownedBy, before, after } = filter;
-  if (!filter.system && row.queue === systemQueue) return false;
-  const live = row.state === null;
-  if (
-    states !== null &&
-    !(live ? states.some((s) => s === 'pending' || s === 'processing' || s === 'expired') : states.includes(row.state!))
-  )
-    return false;
-  if (types !== null && !types.includes(row.type)) return false;
-  if (queues !== null && !queues.includes(row.queue)) return false;
-  if (subject !== null && row.subject !== subject) return false;
-  if (key !== null && row.key !== key) return false;
-  if (source !== null && row.source !== source) return false;
-  if (ownedBy !== null && row.ownedBy !== ownedBy) return false;
-  return (before === null || row.createdAt < before) && (after === null || row.createdAt > after);
 }
