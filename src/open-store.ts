@@ -21,13 +21,19 @@ export interface Patience {
   readonly logger: Logger;
 }
 
+/** Known before it is opened: the defaults of `open` depend on it. */
+export function isVolatile(where: string | StoreFactory): boolean {
+  if (typeof where === 'string') return where.startsWith('memory:');
+  return (where as Partial<OpenableStore> | null)?.isVolatile === true;
+}
+
 export async function openStore(
   where: string | StoreFactory,
   context: StoreContext,
   patience: Patience,
 ): Promise<Store> {
   const factory = typeof where === 'string' ? await factoryOf(where) : openable(where);
-  if (context.replicas !== undefined && factory.engine !== 'redis')
+  if (context.replicas !== undefined && !factory.takesReplicas)
     throw new LastoutError(
       'UNKNOWN_OPTION',
       `replicas is for Redis, and this store is ${show(factory.engine)}: leave it out. ` +

@@ -28,7 +28,7 @@ import { type Lifecycle, lifecycleOn, openPlace } from './open-lifecycle.js';
 import { type OpenLeases, openLeases } from './open-leases.js';
 import { loadObserving, observerOn, toldOnce } from './open-observe.js';
 import { readCleanup, readOpenOptions } from './open-options.js';
-import { openStore, type StoreFactory } from './open-store.js';
+import { isVolatile, openStore, type StoreFactory } from './open-store.js';
 import { workersOn } from './open-workers.js';
 import { actsOn, checkLimit } from './queue/acts.js';
 import { acceptedOrThrow, tellSkipped } from './queue/gather.js';
@@ -45,8 +45,7 @@ import type { OpenOptions, Queue } from './surface.js';
 
 /** Several queues may share one store instance; closing a queue does not empty the store. */
 export async function open(where: string | StoreFactory, options: OpenOptions = {}): Promise<Queue> {
-  const inMemory = typeof where === 'string' ? where.startsWith('memory:') : where?.engine === 'memory';
-  const settings = readOpenOptions(options, inMemory);
+  const settings = readOpenOptions(options, isVolatile(where));
   const { book, namespace, codec, artifacts, resources, cleanup, limits, observe } = settings;
   const tracing = await loadObserving(
     observe,
@@ -82,7 +81,8 @@ export async function open(where: string | StoreFactory, options: OpenOptions = 
 /** Or the store is closed again. */
 async function takeForStore(folder: string, store: Store, system: System): Promise<void> {
   try {
-    await takeFolder(folder, { engine: store.engine, identity: await store.read({ log: 'identity' }) }, system);
+    const owner = { engine: store.engine, isVolatile: store.traits.isVolatile, identity: await store.readIdentity() };
+    await takeFolder(folder, owner, system);
   } catch (error) {
     await store.close();
     throw error;

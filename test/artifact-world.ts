@@ -140,12 +140,16 @@ function storeThrough(store: Store, { happened }: World, wire: Wire): StoreFacto
           if (verb === 'move' && (args[0] as MoveRequest).move.kind === 'remove')
             for (const { id, outcome } of (answer as Moved).items)
               if (outcome === 'removed') happened.push(['removed', id]);
-          if (verb === 'sweep' && Object.values((answer as Swept).removedBy).some((n) => n > 0)) happened.push(['job']);
+          if (
+            (verb === 'sweep' || verb === 'sweepInTerm') &&
+            Object.values((answer as Swept).removedBy).some((n) => n > 0)
+          )
+            happened.push(['job']);
         },
       );
   }
   const { engine, durability } = store;
-  const through = { ...store, ...wrapped, engine, durability, close: async () => undefined } as Store;
+  const through = { ...store, ...wrapped, durability, close: async () => undefined } as Store;
   return { engine, open: async () => through };
 }
 
@@ -216,7 +220,7 @@ export async function expectNothing(world: World, id: string, what: string): Pro
     what,
   ).toEqual([]);
   expect(await idsIn(blobs), what).toEqual([]);
-  const { kinds } = await observer.read({ log: 'audit', cursor: null, limit: 1_000 });
+  const { kinds } = await observer.readAudit({ cursor: null, limit: 1_000 });
   for (const [kind, { created, released, live, attention }] of Object.entries(kinds))
     expect([kind, released, live, attention], what).toEqual([kind, created, 0, []]);
   expectOrder(happened, id, what);

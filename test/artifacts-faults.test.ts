@@ -38,7 +38,7 @@ async function struck(
       world.whilePutting = async () => undefined;
       wire.arm(at, way);
       world.clock.at += 31_000;
-      await world.observer.sweep({ limit: 10, cleanup: null, term: null, entry: null });
+      await world.observer.sweep({ limit: 10, cleanup: null });
     };
   } else {
     wire.arm(at, way);

@@ -28,7 +28,11 @@ eachStore((on) => {
   it('the first store that opens a folder leaves its name there, readable by its user alone', async () => {
     const dir = temporaryFolder();
     await on.open({ artifacts: { dir } });
-    expect(ownerIn(dir)).toEqual({ engine: on.engine, identity: expect.stringMatching(/^[0-9a-z]{20}$/) });
+    expect(ownerIn(dir)).toEqual({
+      engine: on.engine,
+      isVolatile: on.engine === 'memory',
+      identity: expect.stringMatching(/^[0-9a-z]{20}$/),
+    });
     expect(statSync(markerIn(dir)).mode & 0o777).toBe(0o600);
     expect(readdirSync(join(dir, 'ns-lastout')).sort()).toEqual(['blobs', 'store.json']);
   });
@@ -98,7 +102,11 @@ it('a store in memory takes a folder of memory over, and only such a one', async
 
 it('of many that come together one has the folder', async () => {
   const folder = await madeFolder(temporaryFolder(), 'lastout');
-  const owners = Array.from({ length: 20 }, (_, n) => ({ engine: 'sqlite', identity: `store-${n}` }));
+  const owners = Array.from({ length: 20 }, (_, n) => ({
+    engine: 'sqlite',
+    isVolatile: false,
+    identity: `store-${n}`,
+  }));
   const taken = await Promise.allSettled(owners.map((owner) => takeFolder(folder, owner, createSystem())));
   expect(taken.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
   expect(readdirSync(folder)).toEqual(['store.json']);

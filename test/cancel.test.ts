@@ -251,7 +251,8 @@ describe.each(engines)('truthful answers on %s', (engine) => {
   it('an expired job that nobody swept is already expired', async () => {
     await using on = await bench(engine);
     const { id } = await on.queue.enqueue('unswept', null, { ttl: 100 });
-    on.wire.before.sweep = () => Promise.reject(new Error('no sweep'));
+    for (const verb of ['sweep', 'sweepInTerm'] as const)
+      on.wire.before[verb] = () => Promise.reject(new Error('no sweep'));
     await on.clock.advance(100);
     expect((await on.queue.cancel(id)).items).toEqual([{ id, outcome: 'already:expired' }]);
   });

@@ -241,7 +241,8 @@ describe.each(engines)('closing a queue on %s', (engine) => {
   it('with the store hanging', async () => {
     await using on = await bench(engine);
     const { held, id } = await running(on);
-    for (const verb of ['insert', 'claim', 'extend', 'settle', 'sweep'] as const) on.wire.before[verb] = forever;
+    for (const verb of ['insert', 'claim', 'extend', 'settle', 'sweep', 'sweepInTerm'] as const)
+      on.wire.before[verb] = forever;
     held.end(id, 'unheard');
     await on.clock.advance(6_000);
     const unanswered = on.queue.enqueue('lost', null);
@@ -344,7 +345,7 @@ describe.each(engines)('closing a queue on %s', (engine) => {
     await using on = await bench(engine);
     await on.clock.settle(); // the sweep of the opening is over
     const slow = gate();
-    on.wire.before.sweep = () => slow.passed;
+    on.wire.before.sweepInTerm = () => slow.passed;
     const swept = on.queue.sweep();
     let isClosed = false;
     const closing = on.queue.close().then(() => {

@@ -34,9 +34,9 @@ describe('behind a codec', () => {
   const except: Readonly<Record<string, string>> = {
     'note: lines of 256 KiB are kept, then one that says truncated': 'coded lines are longer, so fewer of them fit',
     'insert: a job without a print is compared by its id, type and input': 'the store cannot read the input',
-    'read: a plan tells the first ids, and the length of the texts that go': 'coded texts are longer',
-    'read: an error counts for the length too': 'coded texts are longer',
-    'read: a plan names those that own something, by their rule, with the length of their texts':
+    'readPlan: a plan tells the first ids, and the length of the texts that go': 'coded texts are longer',
+    'readPlan: an error counts for the length too': 'coded texts are longer',
+    'readPlan: a plan names those that own something, by their rule, with the length of their texts':
       'coded texts are longer',
   };
   // Texts that carry the mark already are what a store meets below the codec, not above it.
@@ -503,7 +503,7 @@ it('the reason of a hold and the memo of a confirmed job go through it, and come
   for (const [id, move] of moves)
     await on.coded.move({ filter: { ...noFilter, ids: [id] }, move, dryRun: false, cursor: null, limit: 1 });
   const look = async (store: Store) => {
-    const whys = [await store.read({ log: 'why', id: 'owner' }), await store.read({ log: 'why', id: 'owned' })];
+    const whys = [await store.readWhy('owner'), await store.readWhy('owned')];
     return [whys[0]!.job!.heldReason, whys[1]!.job!.memo, whys[0]!.job!.input];
   };
   expect(await look(on.coded)).toEqual(['for the auditor', '{"bytes":3}', owner.input]);
@@ -531,7 +531,7 @@ it('a settlement whose memo or jobs cannot be encoded is left out alone, and its
   ];
   const { answers } = await coded.settle({ owner: 'w', settlements, started: [], next: null });
   expect(answers).toEqual(['ok', 'UNSERIALIZABLE', 'ok', 'UNSERIALIZABLE', 'STALE_CLAIM']);
-  expect(await bare.read({ log: 'claims', owner: 'w' })).toEqual([{ epoch, ids: ['b', 'd'] }]);
+  expect(await bare.readClaims('w')).toEqual([{ epoch, ids: ['b', 'd'] }]);
   const { jobs } = await coded.find({ filter: noFilter, cursor: null, limit: 10 });
   expect(jobs.map(({ id, state, memo }) => [id, state, memo]).sort()).toEqual([
     ['a', 'pending', null],

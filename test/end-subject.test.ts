@@ -127,7 +127,7 @@ describe.each(engines)('ending a subject on %s', (engine) => {
     const due = await on.queue.enqueue(type, null, { subject });
     const delayed = await on.queue.enqueue(type, null, { subject, delay: '5h' });
     // The fence alone, as it stands when a job that was on its way in comes after the cancelling.
-    await on.store.pause({ subject }, { reason: 'gone', forMs: dayMs });
+    await on.store.fence(subject, { reason: 'gone', forMs: dayMs });
     await on.queue.work([type]);
     await until(on.clock, async () => (await stateOf(on.queue, due.id)) === 'cancelled', 'the end of what is due');
     await on.clock.advance('70s');
@@ -259,6 +259,6 @@ describe('what endSubject and liftSubject refuse', () => {
     await expectCode('INVALID_DURATION', () => queue.endSubject(subject, 'gone', { fence: 'never' as never }));
     await expectCode('UNKNOWN_OPTION', () => queue.endSubject(subject, 'gone', { artefacts: true } as never));
     await expectCode('UNKNOWN_OPTION', () => queue.endSubject(subject, 'gone', { artifacts: 'yes' as never }));
-    expect(await on.store.pause({ subject }, null)).toBeNull();
+    expect(await on.store.unfence(subject)).toBeNull();
   });
 });

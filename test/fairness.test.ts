@@ -43,7 +43,7 @@ test('a claim ends a bounded number of expired jobs', async () => {
   clock += 20;
   const request = { owner: 'w', types: ['t'], queues: null, slots: 1, ahead: 0, leaseMs: 1_000, maxStalls: 3 };
   const { jobs, more } = await store.claim(request);
-  const { events } = await store.read({ log: 'events', after: '0.0', limit: 10_000 });
+  const { events } = await store.readEvents({ after: '0.0', limit: 10_000 });
   const expired = events.filter(({ name }) => name === 'expired').length;
   expect(jobs).toEqual([]);
   expect(more).toBe(true);

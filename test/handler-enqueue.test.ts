@@ -45,7 +45,8 @@ describe.each(engines)('a handler, on %s', (engine) => {
     const { id } = await on.queue.enqueue(held.type, null);
     await on.clock.advance(100);
     const frozen = gate();
-    for (const verb of ['extend', 'settle', 'claim', 'sweep'] as const) late.wire.before[verb] = () => frozen.passed;
+    for (const verb of ['extend', 'settle', 'claim', 'sweep', 'sweepInTerm'] as const)
+      late.wire.before[verb] = () => frozen.passed;
     const { enqueue } = held.context(id);
     await on.queue.work([jobType('late', () => 'of the new claim')]);
     await on.clock.advance(leaseMs + tendMs);

@@ -29,7 +29,7 @@ async function identityOf(factory: StoreFactory): Promise<string> {
   const context = { system: createSystem(), namespace: 'lastout', maxStoredJobs: Number.POSITIVE_INFINITY };
   const store = await factory.open(context);
   try {
-    return await store.read({ log: 'identity' });
+    return await store.readIdentity();
   } finally {
     await store.close();
   }
@@ -177,9 +177,9 @@ describeOn('redis', 'a copy of a namespace', () => {
     const url = await emptyRedis();
     const system = createSystem();
     const store = await redisStore({ url }).open({ system, namespace: 'lastout', maxStoredJobs: Infinity });
-    const first = await store.read({ log: 'identity' });
+    const first = await store.readIdentity();
     await redisClient(url).flushdb();
-    expect(await store.read({ log: 'identity' })).toBe(first);
+    expect(await store.readIdentity()).toBe(first);
     expect(await identityOf(redisStore({ url }))).toBe(first);
     await store.close();
   });

@@ -444,19 +444,18 @@ describe.each(engines)('safety on %s', (engine) => {
     await using on = await bench(engine);
     await on.queue.stopPeriodicCleanup();
     const before = (await on.queue.ledger()).items.length;
-    const sweep = (holder: string, entry: string | null = null) =>
-      on.store.sweep({ limit: 10, cleanup: entry === null ? cleanup : null, term: { holder, ttlMs: 30_000 }, entry });
+    const sweep = (holder: string) => on.store.sweepInTerm({ holder, ttlMs: 30_000 }, { limit: 10, cleanup });
     const first = await sweep('a');
-    expect(first).toMatchObject({ busy: false, term: expect.any(Number) as number });
-    expect(await sweep('b')).toMatchObject({ busy: true, term: null });
+    expect(first.term).toEqual(expect.any(Number));
+    expect((await sweep('b')).term).toBeNull();
     expect((await sweep('a')).term).toBe(first.term);
     await on.clock.advance(30_001);
     const second = await sweep('b');
     expect(second.term!).toBeGreaterThan(first.term!);
     const entry = (by: string): string => JSON.stringify({ by, at: on.clock.now() });
-    expect((await sweep('a', entry('a'))).term).toBeNull();
-    expect((await sweep('b', entry('b'))).term).toBe(second.term);
-    expect((await sweep('b', entry('b'))).term).toBeNull();
+    expect(await on.store.endTerm('a', entry('a'))).toBeNull();
+    expect(await on.store.endTerm('b', entry('b'))).toBe(second.term);
+    expect(await on.store.endTerm('b', entry('b'))).toBeNull();
     expect((await sweep('a')).term!).toBeGreaterThan(second.term!);
     const { items } = await on.queue.ledger();
     expect(items.slice(0, items.length - before).map(({ by }) => by)).toEqual(['b']);
@@ -686,7 +685,7 @@ describe.each(engines)('liveness on %s', (engine) => {
     await passing(on.clock, on.queue.runUntilIdle([type]));
     await on.queue.remove(id);
     const read = async (after: string): Promise<readonly { name: string; cursor: string; id?: string }[]> =>
-      (await on.store.read({ log: 'events', after, limit: 100 })).events.filter((event) => event.id === id);
+      (await on.store.readEvents({ after, limit: 100 })).events.filter((event) => event.id === id);
     const all = await read('0.0');
     const names = all.map(({ name }) => name).filter((name) => name !== 'claimed');
     expect(names).toEqual(['created', 'retried', 'completed', 'removed']);
@@ -803,7 +802,7 @@ describe.each(engines)('liveness on %s', (engine) => {
     await using on = await bench(engine);
     const type = jobType('survivor', () => 'done');
     await on.queue.work([type]);
-    for (const verb of ['claim', 'settle', 'sweep', 'extend'] as const) {
+    for (const verb of ['claim', 'settle', 'sweep', 'sweepInTerm', 'extend'] as const) {
       const { id } = await on.queue.enqueue(type, null, { delay: 1_000 });
       on.wire.before[verb] = () => Promise.reject(new Error(`${verb} is broken`));
       await on.clock.advance(20_000);
@@ -850,7 +849,8 @@ describe.each(engines)('liveness on %s', (engine) => {
 
   it('L7: a ttl and the slot it frees count at their instant, swept or not', async () => {
     await using on = await bench(engine);
-    on.wire.before.sweep = () => Promise.reject(new Error('nobody sweeps'));
+    for (const verb of ['sweep', 'sweepInTerm'] as const)
+      on.wire.before[verb] = () => Promise.reject(new Error('nobody sweeps'));
     const options = { ttl: 1_000, deduplication: 'skip', deduplicationKey: 'k' } as const;
     const { id } = await on.queue.enqueue('brief', 1, options);
     await on.clock.advance(999);
@@ -874,8 +874,8 @@ describe.each(engines)('liveness on %s', (engine) => {
       await on.queue.enqueueMany(Array.from({ length: 800 }, () => ({ type: 'job', input: null })));
     for (let i = 0; i < 2; i++) await on.queue.cancel({ type: 'job' });
     let calls = 0;
-    on.wire.before.sweep = ({ cleanup: policy }: { cleanup: unknown }) => {
-      if (policy !== null && ++calls % 2 === 0) throw new Error('timed out');
+    on.wire.before.sweepInTerm = () => {
+      if (++calls % 2 === 0) throw new Error('timed out');
     };
     const left = [1_600];
     for (let i = 0; i < 3; i++) {
@@ -883,7 +883,7 @@ describe.each(engines)('liveness on %s', (engine) => {
       left.push((await on.queue.stats()).total.cancelled);
     }
     expect(left.every((n, index) => index === 0 || n < left[index - 1]!)).toBe(true);
-    delete on.wire.before.sweep;
+    delete on.wire.before.sweepInTerm;
     await on.clock.advance(60_000);
     expect((await on.queue.stats()).total.cancelled).toBe(0);
   });
@@ -895,7 +895,7 @@ describe.each(engines)('liveness on %s', (engine) => {
     await on.queue.cancel(id);
     await on.clock.advance(3_599_000);
     const spare = { ...cleanup, jobRetentionMs: 86_400_000 };
-    await on.store.sweep({ limit: 1, cleanup: spare, term: { holder: 'dead', ttlMs: 30_000 }, entry: null });
+    await on.store.sweepInTerm({ holder: 'dead', ttlMs: 30_000 }, { limit: 1, cleanup: spare });
     await on.clock.advance(1_000);
     expect(await stateOf(on.queue, id)).toBe('cancelled');
     await on.clock.advance(30_000);

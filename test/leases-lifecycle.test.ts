@@ -76,8 +76,8 @@ describe('a job that holds a lease', () => {
               if (outcome === 'removed') happened.push(`record of ${kinds.get(id)}`);
           return moved;
         },
-        async sweep(request) {
-          const swept = await store.sweep(request);
+        async sweepInTerm(term, request) {
+          const swept = await store.sweepInTerm(term, request);
           const { jobs } = await store.find({ filter: { ...noFilter, types: ['stay'] }, cursor: null, limit: 1 });
           if (swept.removedBy.age > 0 && jobs.length === 0) happened.push('job');
           return swept;

@@ -210,9 +210,9 @@ describe('metrics: counting', () => {
     const clock = fakeClock();
     let isDown = false;
     const factory = tapped(memoryStore(), (store) => ({
-      async sweep(request) {
-        if (isDown && request.cleanup) throw new Error('down');
-        return store.sweep(request);
+      async sweepInTerm(term, request) {
+        if (isDown) throw new Error('down');
+        return store.sweepInTerm(term, request);
       },
     }));
     const queue = await open(factory, { clock, metrics: true });

@@ -223,8 +223,7 @@ describe('a plan', () => {
       const losing = tapped(on.factory(), (store) => ({
         async sweep(request) {
           const swept = await store.sweep(request);
-          if (request.cleanup === null && request.entry === null && lost++ === 0)
-            throw new LastoutError('RESULT_UNKNOWN', 'lost');
+          if (request.cleanup === null && lost++ === 0) throw new LastoutError('RESULT_UNKNOWN', 'lost');
           return swept;
         },
       }));
@@ -237,7 +236,7 @@ describe('a plan', () => {
         let answer: Promise<Swept> | null = null;
         return {
           async sweep(request) {
-            if (request.cleanup !== null || request.entry !== null) return store.sweep(request);
+            if (request.cleanup !== null) return store.sweep(request);
             return { ...(await (answer ??= store.sweep(request))), more: true };
           },
         };
@@ -334,7 +333,7 @@ describe('plan and run', () => {
             expect([plan.held.count, plan.held.sample]).toEqual([staying.length, staying.slice(0, 10)]);
             const removedBy: { [kind: string]: number } = { age: 0, count: 0, cap: 0 };
             for (let more = true; more; ) {
-              const part = await store.sweep({ limit, cleanup: policy, term: null, entry: null });
+              const part = await store.sweep({ limit, cleanup: policy });
               for (const [kind, count] of Object.entries(part.removedBy)) removedBy[kind]! += count;
               const ended = await end(store, part);
               if (ended > 0) removedBy['thing'] = (removedBy['thing'] ?? 0) + ended;

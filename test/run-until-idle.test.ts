@@ -293,7 +293,7 @@ describe.each(engines)('runUntilIdle and the end of the queue on %s', (engine) =
     const { type } = counting('mail');
     const asked = gate();
     const slow = gate();
-    on.wire.before.read = async () => {
+    on.wire.before.countDue = async () => {
       asked.open();
       await slow.opened;
     };

@@ -546,6 +546,7 @@ describe('two processes', () => {
           },
           claim: (request) => (dead ? new Promise(() => undefined) : store.claim(request)),
           sweep: (request) => (dead ? new Promise(() => undefined) : store.sweep(request)),
+          sweepInTerm: (term, request) => (dead ? new Promise(() => undefined) : store.sweepInTerm(term, request)),
         }));
       const clock = fakeClock();
       const first = await open(dying(), { clock });

@@ -68,7 +68,7 @@ describe.each(engines)('a worker that died, on %s', (engine) => {
     await on.clock.advance(100);
     expect(held.started).toEqual([id]);
     const firstEpoch = held.context(id).job.epoch;
-    for (const verb of ['extend', 'settle', 'claim', 'sweep'] as const) dead.wire.before[verb] = forever;
+    for (const verb of ['extend', 'settle', 'claim', 'sweep', 'sweepInTerm'] as const) dead.wire.before[verb] = forever;
     const alive = jobType('taken', ({ job }) => ({ epoch: job.epoch, stalls: job.stalls }));
     await on.queue.work([alive]);
     await on.clock.advance(leaseMs - 1_000);
@@ -269,10 +269,10 @@ describe.each(engines)('a job that is given up, on %s', (engine) => {
     expect(told.splice(0)).toEqual([bySettle]);
 
     const bySweep = await poisoned(1, 0);
-    await store.sweep({ limit: 1_000, cleanup, term: null, entry: null });
+    await store.sweep({ limit: 1_000, cleanup });
     expect(told.splice(0)).toEqual([bySweep]);
     await store.claim(claimRequest(['none']));
-    await store.sweep({ limit: 100, cleanup: null, term: null, entry: null });
+    await store.sweep({ limit: 100, cleanup: null });
     expect(told).toEqual([]);
   });
 });
@@ -286,7 +286,8 @@ describe.each(engines)('a worker that comes back too late, on %s', (engine) => {
     const { id } = await on.queue.enqueue(held.type, null);
     await on.clock.advance(100);
     const frozen = gate();
-    for (const verb of ['extend', 'settle', 'claim', 'sweep'] as const) late.wire.before[verb] = () => frozen.passed;
+    for (const verb of ['extend', 'settle', 'claim', 'sweep', 'sweepInTerm'] as const)
+      late.wire.before[verb] = () => frozen.passed;
     held.end(id, 'of the old claim');
     await on.queue.work([jobType('late', () => 'of the new claim')]);
     await on.clock.advance(leaseMs + tendMs);
@@ -449,6 +450,7 @@ describe.each(engines)('heartbeats on %s', (engine) => {
     // Nobody tends and nobody claims meanwhile: the claim is past its lease, but still ours.
     on.wire.before.claim = forever;
     on.wire.before.sweep = forever;
+    on.wire.before.sweepInTerm = forever;
     on.wire.calls.length = 0;
     await on.clock.advance(9_000);
     const { now, monotonic } = on.clock;

@@ -1,6 +1,5 @@
 // Watching: the event log as an iterable, listeners by name, and waiting for one job.
 import { describe, expect, it } from 'vitest';
-import type { Store } from '../src/core/store.js';
 import { type Code, defineJob, fail, type JobEvent, LastoutError, open, type Queue, snooze } from '../src/index.js';
 import {
   closedAfterwards,
@@ -42,7 +41,7 @@ function away(on: OnStore) {
   };
   const factory = tapped(on.factory(), (store) => ({
     find: (request) => instead(() => store.find(request)),
-    read: ((request: never) => instead(() => store.read(request))) as Store['read'],
+    readEvents: (request) => instead(() => store.readEvents(request)),
   }));
   return { state, factory };
 }
@@ -453,10 +452,10 @@ describe('on', () => {
     it('the last listener to stop ends the reading, and a new one starts it anew', async () => {
       let reads = 0;
       const counting = tapped(on.factory(), (store) => ({
-        read: ((request: never) => {
+        readEvents(request) {
           reads += 1;
-          return store.read(request);
-        }) as Store['read'],
+          return store.readEvents(request);
+        },
       }));
       const { queue, clock } = await on.still({}, counting);
       await listening(queue, clock);
@@ -482,7 +481,7 @@ describe('on', () => {
     it('a log that cannot be read for a while is read from where it was left, and the failure is told once', async () => {
       let down = false;
       const flaky = tapped(on.factory(), (store) => ({
-        read: ((request: never) => (down ? Promise.reject(new Error('gone')) : store.read(request))) as Store['read'],
+        readEvents: (request) => (down ? Promise.reject(new Error('gone')) : store.readEvents(request)),
       }));
       const { logger, lines } = recordingLogger();
       const { queue, clock } = await on.still({ logger }, flaky);
@@ -502,7 +501,7 @@ describe('on', () => {
         {
           level: 'warn',
           message: 'Reading the event log failed; it is tried again',
-          fields: { error: 'The store broke off "read". (cause: gone)' },
+          fields: { error: 'The store broke off "readEvents". (cause: gone)' },
         },
       ]);
     });

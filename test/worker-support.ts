@@ -118,7 +118,7 @@ function createWire(deaf: boolean): Wire {
 /** The same store, with a wire before it. */
 export function throughWire(factory: StoreFactory, wire: Wire): StoreFactory {
   return {
-    engine: factory.engine,
+    ...factory,
     async open(context) {
       const store = await factory.open(context);
       const wrapped: Record<string, unknown> = {};
@@ -139,6 +139,7 @@ export function throughWire(factory: StoreFactory, wire: Wire): StoreFactory {
       return {
         ...(wrapped as unknown as Store),
         engine: store.engine,
+        traits: store.traits,
         durability: store.durability,
         subscribe: (listener) => store.subscribe((hint) => void (wire.deaf || listener(hint))),
         check: async () => {

@@ -270,8 +270,8 @@ describe.each(engines)('waking up on %s', (engine) => {
     const { length } = on.wire.of('claim');
     expect(length).toBeGreaterThanOrEqual(599);
     expect(length).toBeLessThanOrEqual(601);
-    expect(on.wire.of('sweep').filter(({ request }) => request.term === null).length).toBeLessThanOrEqual(121);
-    expect(on.wire.of('sweep').filter(({ request }) => request.term !== null)).toEqual([]);
+    expect(on.wire.of('sweep').length).toBeLessThanOrEqual(121);
+    expect(on.wire.of('sweepInTerm')).toEqual([]);
     expect(on.wire.of('extend').length).toBeLessThanOrEqual(61);
     expect(on.wire.calls).toHaveLength(length + on.wire.of('sweep').length + on.wire.of('extend').length);
     expect(on.logs).toEqual([]);

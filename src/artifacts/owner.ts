@@ -12,6 +12,8 @@ import { isUnlinked } from './folder.js';
 
 export interface FolderOwner {
   readonly engine: string;
+  /** It is new at every start: what the one before has left is nobody's. */
+  readonly isVolatile: boolean;
   /** Of the store: what its jobs are called by, wherever they are. */
   readonly identity: string;
 }
@@ -32,8 +34,7 @@ export async function takeFolder(folder: string, owner: FolderOwner, system: Sys
     const first = (await ownerIn(marker)) ?? (await claim(marker, part, owner)) ?? (await ownerIn(marker));
     if (first === null) throw unreadable(marker);
     if (first.engine === owner.engine && first.identity === owner.identity) return;
-    if (first.engine !== 'memory' || owner.engine !== 'memory') throw inUse(folder, marker, first, owner);
-    // A store in memory is new at every start: what the one before has left is nobody's.
+    if (!first.isVolatile || !owner.isVolatile) throw inUse(folder, marker, first, owner);
     await write(part, owner);
     await rename(part, marker);
   });
@@ -61,8 +62,8 @@ async function claim(marker: string, part: string, owner: FolderOwner): Promise<
   }
 }
 
-async function write(path: string, { engine, identity }: FolderOwner): Promise<void> {
-  await writeFile(path, `${JSON.stringify({ engine, identity })}\n`, { flag: 'wx', mode: 0o600, flush: true });
+async function write(path: string, owner: FolderOwner): Promise<void> {
+  await writeFile(path, `${JSON.stringify(owner)}\n`, { flag: 'wx', mode: 0o600, flush: true });
 }
 
 /** Null: there is no marker. */
@@ -86,8 +87,8 @@ async function ownerIn(marker: string): Promise<FolderOwner | null> {
 
 function parsed(text: string): FolderOwner | null {
   try {
-    const { engine, identity } = JSON.parse(text) as Partial<FolderOwner>;
-    return typeof engine === 'string' && typeof identity === 'string' ? { engine, identity } : null;
+    const { engine, isVolatile = false, identity } = JSON.parse(text) as Partial<FolderOwner>;
+    return typeof engine === 'string' && typeof identity === 'string' ? { engine, isVolatile, identity } : null;
   } catch {
     return null;
   }

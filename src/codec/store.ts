@@ -17,14 +17,11 @@ import type {
   MoveRequest,
   NewJob,
   Note,
-  OverduePage,
-  ReadRequest,
   Settlement,
   Store,
   StoredJob,
   Why,
 } from '../core/store.js';
-import type { SubjectFence } from '../core/subject.js';
 import { describeThrown } from '../core/thrown.js';
 import { isOurLine, lineLost, resultLost } from './our-words.js';
 import { retryAnew } from './retry.js';
@@ -63,19 +60,6 @@ export function codedStore(store: Store, codec: Codec, logger: Logger): Store {
     }
   }
 
-  async function read(request: ReadRequest): Promise<unknown> {
-    const answer: unknown = await store.read(request as never);
-    if (request.log === 'job') return (answer as readonly LogLine[]).map((line) => openLine(texts, line, request.id));
-    if (request.log === 'why') return openWhy(texts, answer as Why | null);
-    if (request.log === 'overdue') {
-      const page = answer as OverduePage;
-      return { ...page, jobs: openJobs(page.jobs) };
-    }
-    if (request.log !== 'events') return answer;
-    const page = answer as { readonly events: readonly EventRecord[] };
-    return { ...page, events: page.events.map((event) => openEvent(texts, event)) };
-  }
-
   return {
     ...store,
     get durability() {
@@ -101,13 +85,21 @@ export function codedStore(store: Store, codec: Codec, logger: Logger): Store {
       request.move.kind === 'retry'
         ? retryAnew(store, texts, request, request.move, logger)
         : store.move({ ...request, move: sealMove(texts, request) }),
-    pause: ((what: never, how: boolean | SubjectFence | null) =>
-      store.pause(what, sealFence(texts, how) as never)) as Store['pause'],
+    fence: (subject, fence) => store.fence(subject, { ...fence, reason: texts.sealReason(fence.reason) }),
     async find(request) {
       const { jobs, next } = await store.find(request);
       return { jobs: openJobs(jobs), next };
     },
-    read: read as Store['read'],
+    async readEvents(request) {
+      const page = await store.readEvents(request);
+      return { ...page, events: page.events.map((event) => openEvent(texts, event)) };
+    },
+    readLines: async (id) => (await store.readLines(id)).map((line) => openLine(texts, line, id)),
+    readWhy: async (id) => openWhy(texts, await store.readWhy(id)),
+    async readOverdue(request) {
+      const page = await store.readOverdue(request);
+      return { ...page, jobs: openJobs(page.jobs) };
+    },
     note: (owner, notes) =>
       store.note(
         owner,
@@ -159,10 +151,6 @@ function sealMove(texts: Texts, { move, filter }: MoveRequest): Move {
 function sealMemo(texts: Texts, memo: string, { ids }: JobFilter): string {
   if (ids?.length !== 1) throw new Error('A job is confirmed by its id, one at a time');
   return texts.seal(memo, { id: ids[0]!, field: 'memo' });
-}
-
-function sealFence(texts: Texts, how: boolean | SubjectFence | null): boolean | SubjectFence | null {
-  return how && typeof how === 'object' ? { ...how, reason: texts.sealReason(how.reason) } : how;
 }
 
 /** Message and fields go together; a note never fails its job. */

@@ -4,7 +4,7 @@
  */
 import { LastoutError } from './errors.js';
 import { defaults } from './policy.js';
-import type { ReadRequest, Store } from './store.js';
+import type { Store } from './store.js';
 import type { System } from './system.js';
 
 export function isUnknown(error: unknown): boolean {
@@ -18,9 +18,6 @@ export function tellsNothing(error: unknown): boolean {
 
 /** `held`: somebody awaits the outcome, so the process lives until there is one. */
 type Call = 'held write' | 'write' | 'held read' | 'read';
-
-/** What callers read; the rest is read by what runs in the background. */
-const askedFor: ReadonlySet<ReadRequest['log']> = new Set(['job', 'why', 'plan', 'ledger', 'audit', 'identity']);
 
 interface UnderWay {
   readonly verb: string;
@@ -75,11 +72,9 @@ export function withDeadlines(store: Store, system: System): Store {
     });
   }
 
-  const read = (request: ReadRequest): Promise<unknown> =>
-    ending<unknown>('read', askedFor.has(request.log) ? 'held read' : 'read', () => store.read(request as never));
-
   return {
     engine: store.engine,
+    traits: store.traits,
     /** A server may be set up anew while it runs. */
     get durability() {
       return store.durability;
@@ -91,11 +86,26 @@ export function withDeadlines(store: Store, system: System): Store {
     settle: (request) => ending('settle', 'held write', () => store.settle(request)),
     sweep: (request) => ending('sweep', 'write', () => store.sweep(request)),
     move: (request) => ending('move', request.dryRun ? 'held read' : 'held write', () => store.move(request)),
-    pause: ((what: never, how: never) =>
-      ending<unknown>('pause', 'held write', () => store.pause(what, how))) as Store['pause'],
+    sweepInTerm: (term, request) => ending('sweep', 'write', () => store.sweepInTerm(term, request)),
+    endTerm: (holder, entry) => ending('endTerm', 'write', () => store.endTerm(holder, entry)),
+    pause: (queue, paused) => ending('pause', 'held write', () => store.pause(queue, paused)),
+    fence: (subject, fence) => ending('fence', 'held write', () => store.fence(subject, fence)),
+    unfence: (subject) => ending('unfence', 'held write', () => store.unfence(subject)),
     find: (request) => ending('find', 'held read', () => store.find(request)),
     tally: (cleanup) => ending('tally', 'held read', () => store.tally(cleanup)),
-    read: read as Store['read'],
+    // What callers read holds the process; what runs in the background does not.
+    readEvents: (request) => ending('readEvents', 'read', () => store.readEvents(request)),
+    readLines: (id) => ending('readLines', 'held read', () => store.readLines(id)),
+    readClaims: (owner) => ending('readClaims', 'read', () => store.readClaims(owner)),
+    countDue: (request) => ending('countDue', 'read', () => store.countDue(request)),
+    readLanes: () => ending('readLanes', 'read', () => store.readLanes()),
+    readWhy: (id) => ending('readWhy', 'held read', () => store.readWhy(id)),
+    readPlan: (request) => ending('readPlan', 'held read', () => store.readPlan(request)),
+    readLedger: (request) => ending('readLedger', 'held read', () => store.readLedger(request)),
+    readAudit: (request) => ending('readAudit', 'held read', () => store.readAudit(request)),
+    readWorkers: () => ending('readWorkers', 'read', () => store.readWorkers()),
+    readOverdue: (request) => ending('readOverdue', 'read', () => store.readOverdue(request)),
+    readIdentity: () => ending('readIdentity', 'held read', () => store.readIdentity()),
     note: (owner, notes) => ending('note', 'write', () => store.note(owner, notes)),
     subscribe: (listener, from) => store.subscribe(listener, from),
     check: () => ending('check', 'held read', () => store.check()),

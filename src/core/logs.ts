@@ -25,53 +25,36 @@ export interface LogLine {
   readonly fields: string | null;
 }
 
-export type ReadRequest =
-  | { readonly log: 'events'; readonly after: string | null; readonly limit: number }
-  | { readonly log: 'job'; readonly id: string }
-  /** What an owner holds, for one that does not know how its last claim went. */
-  | { readonly log: 'claims'; readonly owner: string }
-  /** How many jobs are due and do not run, whatever holds them back; counted up to the limit. */
-  | {
-      readonly log: 'due';
-      readonly types: readonly string[];
-      /** Null: every queue. */
-      readonly queues: readonly string[] | null;
-      readonly limit: number;
-    }
-  /** The types that have due jobs, by queue, and how long the oldest has been due; those past their ttl are left out. */
-  | { readonly log: 'lanes' }
-  /** Why a job is where it is. */
-  | { readonly log: 'why'; readonly id: string }
-  /** What a cleanup by this policy removes, page by page. */
-  | {
-      readonly log: 'plan';
-      readonly cleanup: CleanupPolicy;
-      readonly cursor: string | null;
-      readonly limit: number;
-      /** How many of the `owing` of the pages before stay all the same: the cap takes as many others instead. */
-      readonly staying?: number;
-      /** Only the rule that takes this job is looked for (`takenBy`). */
-      readonly id?: string;
-    }
-  | { readonly log: 'ledger'; readonly cursor: string | null; readonly limit: number }
-  | { readonly log: 'audit'; readonly cursor: string | null; readonly limit: number }
-  /** The cards that live. */
-  | { readonly log: 'workers' }
-  /** The identity of the store, as it is now: another process may have given it a new one. */
-  | { readonly log: 'identity' }
-  /**
-   * Live jobs of these types whose time is over by the store's clock: pending and due, or held by a claim that has lapsed; and
-   * for so long that no call that was made before can change it any more. In one step with whether this server has the last
-   * word on them. Answers as long as the server can be read.
-   */
-  | {
-      readonly log: 'overdue';
-      readonly types: readonly string[];
-      /** Null: all of them, newest first. */
-      readonly ids: readonly string[] | null;
-      readonly cursor: string | null;
-      readonly limit: number;
-    };
+export interface EventsRequest {
+  readonly after: string | null;
+  readonly limit: number;
+}
+
+export interface PageRequest {
+  readonly cursor: string | null;
+  readonly limit: number;
+}
+
+export interface DueRequest {
+  readonly types: readonly string[];
+  /** Null: every queue. */
+  readonly queues: readonly string[] | null;
+  readonly limit: number;
+}
+
+export interface PlanRequest extends PageRequest {
+  readonly cleanup: CleanupPolicy;
+  /** How many of the `owing` of the pages before stay all the same: the cap takes as many others instead. */
+  readonly staying?: number;
+  /** Only the rule that takes this job is looked for (`takenBy`). */
+  readonly id?: string;
+}
+
+export interface OverdueRequest extends PageRequest {
+  readonly types: readonly string[];
+  /** Null: all of them, newest first. */
+  readonly ids: readonly string[] | null;
+}
 
 export interface OverduePage {
   /** Why the answer may be out of date: the server is a replica, or lacks those that it waits for. Null: it is the primary. */
@@ -215,19 +198,3 @@ export interface AuditPage {
   readonly found: readonly { readonly queue: string; readonly state: State | 'replaced'; readonly n: number }[];
   readonly next: string | null;
 }
-
-/** What `read` may answer; which of them, the request says. */
-export type LogAnswer =
-  | string
-  | EventPage
-  | readonly LogLine[]
-  | readonly HeldClaim[]
-  | readonly DueLane[]
-  | number
-  | Why
-  | null
-  | PlanPage
-  | LedgerPage
-  | AuditPage
-  | readonly WorkerCard[]
-  | OverduePage;

@@ -1,34 +1,24 @@
 /**
- * The contract of a store: eleven verbs, one per transition. Each takes and returns a batch, is atomic, is bounded,
- * and costs one round trip on a networked engine. Durations go in, instants come out: the store's clock alone decides
- * what is due. `lastout/testing` certifies a store with cases named `verb: rule`.
+ * The contract of a store, in three parts: `Store` changes jobs, one verb per transition; `Inspection` reads, one name
+ * per question; `Maintenance` says who cleans up. Each call is atomic, bounded, and one round trip on a networked
+ * engine. Durations go in, instants come out: the store's clock alone decides what is due. `lastout/testing` certifies a
+ * store with cases named `verb: rule`.
  */
 import type { Ending } from './ending.js';
 import type { Code, LastoutError } from './errors.js';
 import type { StalledJob } from './failures.js';
-import type { SqlClient, State } from './job.js';
+import type { SqlClient } from './job.js';
 import type { Json } from './json.js';
 import type { QueueLimits } from './limits.js';
-import type {
-  AuditPage,
-  Card,
-  DueLane,
-  EventPage,
-  HeldClaim,
-  LedgerPage,
-  LogLine,
-  OverduePage,
-  PlanPage,
-  ReadRequest,
-  Why,
-  WorkerCard,
-} from './logs.js';
+import type { Inspection } from './inspection.js';
+import type { Card } from './logs.js';
 import type { Moved, MoveRequest } from './move.js';
 import type { CleanupPolicy } from './policy.js';
-import type { JobFilter, NewJob, StoredJob } from './stored-job.js';
+import type { NewJob, StoredJob } from './stored-job.js';
 import type { StandingFence, SubjectFence } from './subject.js';
 import type { System } from './system.js';
 
+export type * from './inspection.js';
 export type * from './logs.js';
 export type * from './move.js';
 export type * from './stored-job.js';
@@ -148,16 +138,10 @@ export interface SweepRequest {
   readonly limit: number;
   /** Null: tending only (lapsed claims, ttl, due jobs, holds that are over, fenced subjects). */
   readonly cleanup: CleanupPolicy | null;
-  /**
-   * Who cleans up, for how long from now: one holder at a time has the term. Each change of holder, and each term that is
-   * taken anew after it lapsed or ended, has the next number. Null: no term is asked for.
-   */
-  readonly term: { readonly holder: string; readonly ttlMs: number } | null;
-  /**
-   * JSON of a report. With `term`, nothing else is done than to append it to the ledger and to end the term: if the
-   * holder's term is the last one, and has no entry yet. Else nothing is written, and `term` answers null.
-   */
-  readonly entry: string | null;
+}
+
+export interface CleanupRequest extends SweepRequest {
+  readonly cleanup: CleanupPolicy;
 }
 
 export interface Swept {
@@ -175,51 +159,19 @@ export interface Swept {
   readonly owing: readonly string[];
   /** Owned pending jobs of queue `lastout` that are due and not held, oldest first, at most `limit`. */
   readonly dueThings: readonly string[];
-  /** The term under which this ran; null: none was asked for, or it was another's. */
-  readonly term: number | null;
-  /** Another holder's term is alive: nothing was cleaned up. */
-  readonly busy: boolean;
   /** A part reached its limit, or had to wait for one that did: sweep again. */
   readonly more: boolean;
 }
 
-export interface FindRequest {
-  readonly filter: JobFilter;
-  readonly cursor: string | null;
-  readonly limit: number;
+/** Who cleans up, and for how long from now. */
+export interface Term {
+  readonly holder: string;
+  readonly ttlMs: number;
 }
 
-export interface QueueTally {
-  readonly queue: string;
-  readonly pending: number;
-  /** The part of `pending` that is not due yet. */
-  readonly delayed: number;
-  readonly processing: number;
-  /** The part of `processing` whose claim has lapsed. */
-  readonly stalled: number;
-  readonly completed: number;
-  readonly failed: number;
-  /** The part of `failed` that a newer job has replaced. */
-  readonly replaced: number;
-  readonly cancelled: number;
-  readonly expired: number;
-  readonly paused: boolean;
-  /** How long the oldest due job has waited, also behind an exclusive key; past its ttl it no longer counts. */
-  readonly oldestDueAgeMs: number | null;
-  /** Why none of its jobs starts now, whether or not one waits; the first reason that holds. */
-  readonly blockedBy: 'paused' | 'concurrency' | 'rate' | null;
-  /** When the rate lets jobs start again; null unless that is the reason. */
-  readonly blockedUntil: number | null;
-  /** As many jobs are pending as may be: an insert that would add one is refused. */
-  readonly full: boolean;
-}
-
-export interface Tally {
-  readonly queues: readonly QueueTally[];
-  /** Every queue is paused, also one that has no jobs yet; false where one was resumed by its name. */
-  readonly paused: boolean;
-  /** Finished jobs that are past retention by more than one cleanup interval. */
-  readonly overdue: number;
+export interface SweptInTerm extends Swept {
+  /** The number of the term; null: another holder's is alive, and nothing was cleaned up. */
+  readonly term: number | null;
 }
 
 /** Written under a claim: a stale one changes nothing. */
@@ -242,14 +194,40 @@ export type Hint =
   | { readonly kind: 'events' }
   | { readonly kind: 'cap' };
 
-export interface Store {
+/** What a caller may need to know of a store. */
+export interface Traits {
+  /** Its jobs end with the process: what opens it again is another store. */
+  readonly isVolatile: boolean;
+  /** How many batches of inserts one process has under way at once: more than one where client and server work side by side. */
+  readonly insertsAbreast: number;
+  /** The smallest part of a cleanup that is worth a call: less where every claim waits behind it. */
+  readonly leastSweep: number;
+}
+
+/** Who cleans up: one holder at a time has the term. */
+export interface Maintenance {
+  /**
+   * A sweep under the holder's term, which is taken or renewed in the same step. Each change of holder, and each term that is taken
+   * anew after it lapsed or ended, has the next number. While another holder's term is alive, nothing is cleaned up.
+   */
+  sweepInTerm(term: Term, request: CleanupRequest): Promise<SweptInTerm>;
+  /**
+   * Appends an entry (JSON of a report) to the ledger and ends the holder's term, if it is the last one and has no entry yet.
+   * Answers its number; null: nothing was written.
+   */
+  endTerm(holder: string, entry: string): Promise<number | null>;
+}
+
+export interface Store extends Inspection, Maintenance {
   readonly engine: Engine;
+  readonly traits: Traits;
   readonly durability: Durability;
   /** Answers and refuses per job, or all or none with `atomic`. */
   insert(jobs: readonly NewJob[], options: InsertOptions): Promise<readonly Inserted[]>;
   claim(request: ClaimRequest): Promise<Claimed>;
   extend(request: ExtendRequest): Promise<Extended>;
   settle(request: SettleRequest): Promise<Settled>;
+  note(owner: string, notes: readonly Note[]): Promise<readonly SettleAnswer[]>;
   sweep(request: SweepRequest): Promise<Swept>;
   move(request: MoveRequest): Promise<Moved>;
   /**
@@ -259,41 +237,18 @@ export interface Store {
   pause(queue: string | null, paused: boolean): Promise<void>;
   /**
    * A fence on a subject: an insert of its jobs is refused (SUBJECT_ENDED), a claim and the sweep cancel what is pending. A second
-   * one takes the reason of the first and never ends before it. Null lifts it. Answers the fence that stands, or that was
-   * lifted; null: there is none. The library's own jobs are refused like others, and never cancelled.
+   * one gives its reason from then on, and never ends before the first. Answers the fence that stands. The library's own jobs
+   * are refused like others, and never cancelled.
    */
-  pause(subject: { readonly subject: string }, fence: SubjectFence | null): Promise<StandingFence | null>;
-  find(request: FindRequest): Promise<{ readonly jobs: readonly StoredJob[]; readonly next: string | null }>;
-  tally(cleanup: CleanupPolicy): Promise<Tally>;
-  read(request: ReadRequest & { log: 'events' }): Promise<EventPage>;
-  read(request: ReadRequest & { log: 'job' }): Promise<readonly LogLine[]>;
-  read(request: ReadRequest & { log: 'claims' }): Promise<readonly HeldClaim[]>;
-  read(request: ReadRequest & { log: 'due' }): Promise<number>;
-  read(request: ReadRequest & { log: 'lanes' }): Promise<readonly DueLane[]>;
-  read(request: ReadRequest & { log: 'why' }): Promise<Why | null>;
-  read(request: ReadRequest & { log: 'plan' }): Promise<PlanPage>;
-  read(request: ReadRequest & { log: 'ledger' }): Promise<LedgerPage>;
-  read(request: ReadRequest & { log: 'audit' }): Promise<AuditPage>;
-  read(request: ReadRequest & { log: 'workers' }): Promise<readonly WorkerCard[]>;
-  read(request: ReadRequest & { log: 'identity' }): Promise<string>;
-  read(request: ReadRequest & { log: 'overdue' }): Promise<OverduePage>;
-  note(owner: string, notes: readonly Note[]): Promise<readonly SettleAnswer[]>;
+  fence(subject: string, fence: SubjectFence): Promise<StandingFence>;
+  /** Answers the fence that was lifted; null: there was none. */
+  unfence(subject: string): Promise<StandingFence | null>;
   /**
    * `here`: for who has a rhythm besides. He hears what this process does, and of others what is heard anyway: for him alone no
    * connection listens, on which a process that only enqueues would hear nothing but its own echo.
    */
   subscribe(listener: (hint: Hint) => void, from?: 'here'): () => void;
-  /** Throws when the store cannot be reached. */
-  check(): Promise<readonly StoreWarning[]>;
   close(): Promise<void>;
-}
-
-/** What only the store can know. */
-export interface StoreWarning {
-  readonly code: string;
-  readonly message: string;
-  /** It refuses to be written, and says so by itself: no write that is under way will be done after all. */
-  readonly blocks?: true;
 }
 
 export interface StoreContext {
@@ -305,7 +260,7 @@ export interface StoreContext {
   readonly limits?: ReadonlyMap<string, QueueLimits>;
   /** The store gets another identity, from here on, for every process. Without it, it keeps what it has; a new one gets one. */
   readonly identity?: 'new';
-  /** Only to a store of engine `redis`: so many replicas must have what is acknowledged. */
+  /** Only to a store that `takesReplicas`: so many replicas must have what is acknowledged. */
   readonly replicas?: number;
   /** Called after a step of a call of this store, and of no other, has ended jobs as STALLED. */
   readonly stalled?: (jobs: readonly StalledJob[]) => void;
@@ -314,6 +269,10 @@ export interface StoreContext {
 /** What `open` takes besides a URL. Several queues may share one. */
 export interface StoreFactory {
   readonly engine: Engine;
+  /** Known before it is opened: the defaults of `open` depend on it. */
+  readonly isVolatile?: true;
+  /** It knows the option `replicas`. */
+  readonly takesReplicas?: true;
   open(context: StoreContext): Promise<Store>;
   /** Whether a store that could not be opened may be up soon. Without it, one that is STORE_UNAVAILABLE may. */
   mayComeUp?(failure: LastoutError): boolean;

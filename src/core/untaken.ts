@@ -18,11 +18,9 @@ export interface Untaken {
 
 /** Queues that are paused are left out, and types that `runUntilIdle` took within the last hour. */
 export async function untakenTypes(store: Store, cleanup: CleanupPolicy): Promise<readonly Untaken[]> {
-  const lanes = (await store.read({ log: 'lanes' })).filter(
-    (lane) => lane.queue !== systemQueue && lane.waitedMs > waitedMs,
-  );
+  const lanes = (await store.readLanes()).filter((lane) => lane.queue !== systemQueue && lane.waitedMs > waitedMs);
   if (lanes.length === 0) return [];
-  const cards = (await store.read({ log: 'workers' })).map(({ card }) => card);
+  const cards = (await store.readWorkers()).map(({ card }) => card);
   const left = lanes.filter(({ type, queue }) => !cards.some((card) => takes(card, type, queue)));
   if (left.length === 0) return [];
   const { queues } = await store.tally(cleanup);
@@ -32,7 +30,7 @@ export async function untakenTypes(store: Store, cleanup: CleanupPolicy): Promis
     if (!paused.has(queue)) queuesOf.set(type, [...(queuesOf.get(type) ?? []), queue]);
   const untaken: Untaken[] = [];
   for (const [type, inQueues] of [...queuesOf].slice(0, typesMax)) {
-    const due = await store.read({ log: 'due', types: [type], queues: inQueues, limit: dueMax });
+    const due = await store.countDue({ types: [type], queues: inQueues, limit: dueMax });
     if (due > 0) untaken.push({ type, due, message: messageOf(type, inQueues, due) });
   }
   return untaken;

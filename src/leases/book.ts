@@ -56,7 +56,7 @@ export function bookOf(parts: LeaseParts): LeaseBook {
 
   /** The types of all leases that are stored: the books know them, whoever took them. */
   async function kindsStored(): Promise<string[]> {
-    const { kinds } = await store.read({ log: 'audit', cursor: null, limit: 1 });
+    const { kinds } = await store.readAudit({ cursor: null, limit: 1 });
     return Object.keys(kinds).filter((kind) => isLeaseType(kind));
   }
 

@@ -30,7 +30,7 @@ export function endingType(
   /** Taken under an identity that this store no longer has: it is a copy, and the thing belongs to the other one. */
   async function isAnothers({ key }: StoredJob): Promise<boolean> {
     const of = readName(key, namespace, kind)?.identity ?? null;
-    return of !== null && of !== (await store.read({ log: 'identity' }));
+    return of !== null && of !== (await store.readIdentity());
   }
 
   async function destroy(record: StoredJob, signal: AbortSignal): Promise<void> {

@@ -139,7 +139,7 @@ export function reconcilerOf(parts: LeaseParts, kind: string, steps: ResourceSte
 
   async function run({ signal }: { readonly signal: AbortSignal }): Promise<Outcome> {
     try {
-      const identity = await store.read({ log: 'identity' });
+      const identity = await store.readIdentity();
       const listed = await look(signal, identity);
       await destroyUnknown(listed, signal);
       await closeGone(listed, signal, identity);

@@ -51,7 +51,7 @@ export interface Taken {
 export async function take(parts: LeaseParts, asked: Asked): Promise<Taken> {
   const { kind } = asked;
   const id = parts.system.id();
-  const name = nameOf(parts.namespace, kind, await parts.store.read({ log: 'identity' }), id);
+  const name = nameOf(parts.namespace, kind, await parts.store.readIdentity(), id);
   const [inserted] = await twice(() => parts.store.insert([intent(id, name, asked)], { atomic: false }));
   if (inserted?.outcome === 'refused') throw new LastoutError(inserted.code, inserted.message, inserted.details);
   try {

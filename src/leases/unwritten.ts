@@ -77,7 +77,7 @@ export function endUnwritten(
   }
 
   function ask(ids: readonly string[] | null, cursor: string | null): Promise<OverduePage> {
-    return store.read({ log: 'overdue', types: [...known.keys()].map(leaseType), ids, cursor, limit: pageMax });
+    return store.readOverdue({ types: [...known.keys()].map(leaseType), ids, cursor, limit: pageMax });
   }
 
   function keep(doubt: string, jobs: readonly StoredJob[]): void {
@@ -117,7 +117,7 @@ export function endUnwritten(
 
   async function isAnothers(record: StoredJob): Promise<boolean> {
     const of = readName(record.key, parts.namespace, kindOf(record))?.identity ?? null;
-    return of !== null && of !== (await store.read({ log: 'identity' }));
+    return of !== null && of !== (await store.readIdentity());
   }
 
   /** A store that cannot be read either says nothing about what is over. */

@@ -62,7 +62,7 @@ async function look(store: Store, system: System, cleanup: CleanupPolicy) {
   const found = new Map<string, number>();
   const before = countsIn(await store.tally(cleanup));
   for (let cursor: string | null = null; ; ) {
-    const page: AuditPage = await store.read({ log: 'audit', cursor, limit: pageLimit });
+    const page: AuditPage = await store.readAudit({ cursor, limit: pageLimit });
     for (const [kind, part] of Object.entries(page.kinds)) {
       const sums = kinds.get(kind) ?? { created: 0, released: 0, live: 0, attention: [] };
       kinds.set(kind, sums);

@@ -40,8 +40,8 @@ export function endSubjectOn(store: Store, freeing: Freeing) {
 
   /** A second fence never ends before the first, so one whose answer was lost is simply set again. */
   async function fenceOff(subject: string, fence: SubjectFence): Promise<StandingFence> {
-    const send = (): Promise<StandingFence | null> => store.pause({ subject }, fence);
-    return (await send().catch((error: unknown) => (isUnknown(error) ? send() : Promise.reject(error as Error))))!;
+    const send = (): Promise<StandingFence> => store.fence(subject, fence);
+    return send().catch((error: unknown) => (isUnknown(error) ? send() : Promise.reject(error as Error)));
   }
 
   /** Whoever holds such a lease cannot renew it any more: it is due now. One that is on its way out is left to it. */
@@ -110,7 +110,7 @@ export function endSubjectOn(store: Store, freeing: Freeing) {
     /** False: there was no fence. */
     async liftSubject(subject: string): Promise<boolean> {
       checkSubject(subject, 'The subject of liftSubject');
-      return (await store.pause({ subject }, null)) !== null;
+      return (await store.unfence(subject)) !== null;
     },
   };
 }

@@ -39,7 +39,7 @@ interface Told {
 }
 
 export async function explainOn(parts: PlanParts, cleanup: CleanupPolicy, id: string): Promise<Explanation> {
-  const why = await parts.store.read({ log: 'why', id: checkId(id) });
+  const why = await parts.store.readWhy(checkId(id));
   if (why?.job) {
     const { job } = why;
     const now = parts.system.now();

@@ -106,13 +106,11 @@ async function endOrphans({ things, logger }: PassParts): Promise<Ended> {
 
 async function removeAll(parts: PassParts, how: HowToPass, sums: Sums, patientUntil: number): Promise<boolean> {
   const { store, system, cleanup, by } = parts;
-  const slice = createSlice(system, store.engine, how.signal);
+  const slice = createSlice(system, store.traits.leastSweep, how.signal);
   let looks = 0;
   while (!how.signal.aborted) {
-    const part = await slice.measure((limit) =>
-      store.sweep({ limit, cleanup, term: { holder: by, ttlMs: termMs }, entry: null }),
-    );
-    if (part.busy) {
+    const part = await slice.measure((limit) => store.sweepInTerm({ holder: by, ttlMs: termMs }, { limit, cleanup }));
+    if (part.term === null) {
       if (how.busy === 'leave' || system.monotonic() >= patientUntil) return false;
       looks += 1;
       // Most passes are short.
@@ -161,8 +159,7 @@ async function countPart({ things }: PassParts, how: HowToPass, sums: Sums, part
 /** Also of a pass that was called off: others need not wait for its term to lapse. Whether the ledger has it. */
 async function close({ store, logger, by }: PassParts, report: SweepReport): Promise<boolean> {
   const entry = JSON.stringify(report);
-  const send = (): Promise<Swept> =>
-    store.sweep({ limit: 1, cleanup: null, term: { holder: by, ttlMs: termMs }, entry });
+  const send = (): Promise<number | null> => store.endTerm(by, entry);
   try {
     // A term has one entry at most, so an answer that was lost may be asked for again.
     await send().catch((error: unknown) => (isUnknown(error) ? send() : Promise.reject(error as Error)));

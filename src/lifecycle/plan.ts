@@ -3,7 +3,7 @@ import { isUnknown } from '../core/deadlines.js';
 import { type Code, LastoutError } from '../core/errors.js';
 import type { Finalizer } from '../core/owned.js';
 import type { CleanupPolicy } from '../core/policy.js';
-import type { PlannedOwner, PlanPage, PlanPart, ReadRequest, RetentionRule, Store, StoredJob } from '../core/store.js';
+import type { PlannedOwner, PlanPage, PlanPart, PlanRequest, RetentionRule, Store, StoredJob } from '../core/store.js';
 import type { System } from '../core/system.js';
 import { foresightOn } from './foresee.js';
 import { orphansOn } from './orphans.js';
@@ -89,12 +89,12 @@ export async function ruleOn(parts: PlanParts, policy: CleanupPolicy, id: string
   return null;
 }
 
-type Asked = Pick<ReadRequest & { log: 'plan' }, 'cleanup' | 'staying' | 'id'>;
+type Asked = Pick<PlanRequest, 'cleanup' | 'staying' | 'id'>;
 
 /** Each page is asked for with what is known by then. */
 async function* pagesOf(store: Store, system: System, asked: () => Asked): AsyncGenerator<PlanPage> {
   for (let cursor: string | null = null; ; ) {
-    const page: PlanPage = await store.read({ log: 'plan', ...asked(), cursor, limit: pageLimit });
+    const page: PlanPage = await store.readPlan({ ...asked(), cursor, limit: pageLimit });
     yield page;
     if (page.next === null) return;
     cursor = page.next;
@@ -113,8 +113,7 @@ async function tendAll(store: Store, system: System): Promise<void> {
 
 /** True: there is more. To tend twice is to tend once, so an answer that was lost is asked for again. */
 async function tendOnce(store: Store): Promise<boolean> {
-  const tend = async (): Promise<boolean> =>
-    (await store.sweep({ limit: tendedMax, cleanup: null, term: null, entry: null })).more;
+  const tend = async (): Promise<boolean> => (await store.sweep({ limit: tendedMax, cleanup: null })).more;
   return tend().catch((error: unknown) => (isUnknown(error) ? tend() : Promise.reject(error as Error)));
 }
 

@@ -3,19 +3,16 @@
  * hardly notice it even where everybody waits for it; or, where the call itself is dear, half as long again as the cheapest
  * one, but hardly more where it is the rows that are. Up to half of the time is everybody else's.
  */
-import type { Engine } from '../core/store.js';
 import { pause, type System } from '../core/system.js';
 
 const most = 500;
 const first = 50;
-/** Every claim waits behind a part on Redis; elsewhere smaller ones would only be more calls. */
-const leastOn = (engine: Engine): number => (engine === 'redis' ? 25 : 50);
 const shortMs = 1;
 const graceMs = 2;
 const longestRestMs = 5;
 
-export function createSlice(system: System, engine: Engine, signal: AbortSignal) {
-  const least = leastOn(engine);
+/** `least`: smaller parts would only be more calls. */
+export function createSlice(system: System, least: number, signal: AbortSignal) {
   let limit = first;
   let cheapestMs = Number.POSITIVE_INFINITY;
   let tookMs = 0;

@@ -108,12 +108,12 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
     isStuck = false;
     if (removed > 0) return logger.info(`Removed ${removed} old jobs from ${store.engine}`);
     // Of a queue in memory the words are fixed; elsewhere nobody wants to read every hour that nothing happened.
-    const isInMemory = store.engine === 'memory';
-    if (isInMemory) for (const words of ['No cleanup needed', 'Removed: 0 jobs']) logger.info(words);
+    const { isVolatile } = store.traits;
+    if (isVolatile) for (const words of ['No cleanup needed', 'Removed: 0 jobs']) logger.info(words);
     else logger.debug('No cleanup needed');
     const standing = await standingOf(store, cleanup).catch(() => null); // the pass itself went well
     if (!standing) return;
-    if (isInMemory && standing.stored === 0) logger.info('Nothing to clean');
+    if (isVolatile && standing.stored === 0) logger.info('Nothing to clean');
     warnOfCap(standing);
     isStuck = standing.over > 0 && standing.finished > 0;
   }
@@ -189,7 +189,7 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
   /** To the end: a crash of many workers comes back in one go. */
   async function tend(): Promise<void> {
     for (let more = true; more && !stopping.signal.aborted; ) {
-      ({ more } = await store.sweep({ limit: partLimit, cleanup: null, term: null, entry: null }));
+      ({ more } = await store.sweep({ limit: partLimit, cleanup: null }));
       if (more) await new Promise<void>((resolve) => system.soon(resolve));
     }
     await alsoTend();
@@ -238,7 +238,7 @@ export function createSweeper(parts: PassParts, alsoTend: () => Promise<void>): 
 }
 
 async function hasPassedSince(store: Store, since: number): Promise<boolean> {
-  const { entries } = await store.read({ log: 'ledger', cursor: null, limit: 1 });
+  const { entries } = await store.readLedger({ cursor: null, limit: 1 });
   const last = entries[0] === undefined ? undefined : readReport(entries[0]);
   return last !== undefined && last.at.getTime() >= since;
 }

@@ -93,7 +93,7 @@ const nothingSeen: Standing = {
 export async function standingOf({ store, cleanup, facts }: SightParts): Promise<Standing> {
   const tally = await store.tally(cleanup);
   const { queues, overdue } = tally;
-  const workers = await store.read({ log: 'workers' });
+  const workers = await store.readWorkers();
   const passes = await facts.passes(passesMax);
   const leases = await facts.leasesNeedingAttention(tally);
   const orphans = await facts.orphans();
@@ -157,7 +157,7 @@ function asksOf({ store, system, cleanup }: SightParts): Asks {
       return jobs.filter(({ dueAt }) => dueAt !== null && dueAt <= system.now()).map(({ id }) => id);
     },
     async overdue() {
-      const { age } = await store.read({ log: 'plan', cleanup, cursor: null, limit: idsMax });
+      const { age } = await store.readPlan({ cleanup, cursor: null, limit: idsMax });
       return age.sample;
     },
   };
@@ -175,7 +175,7 @@ function endingsOf(store: Store, system: System) {
     const counted: Counted = new Map();
     if (cursor !== null) {
       for (let page = 0; page < eventPages; page++) {
-        const read: EventPage = await store.read({ log: 'events', after: cursor, limit: eventsInPage });
+        const read: EventPage = await store.readEvents({ after: cursor, limit: eventsInPage });
         if (read.reset) break;
         cursor = read.cursor;
         for (const { name, queue, id } of read.events)
@@ -188,7 +188,7 @@ function endingsOf(store: Store, system: System) {
         if (read.events.length < eventsInPage) return counted;
       }
     }
-    cursor = (await store.read({ log: 'events', after: null, limit: 1 })).cursor;
+    cursor = (await store.readEvents({ after: null, limit: 1 })).cursor;
     return counted;
   }
 

@@ -170,7 +170,7 @@ export function actsOn(store: Store, system: System, cleanup: CleanupPolicy, fre
       return { items: jobs.map((job) => toJob(job, cleanup)), next: sealCursor('find', next) };
     },
     async logs(id: string): Promise<readonly { at: Date; message: string; fields: object | null }[]> {
-      const lines = await store.read({ log: 'job', id: checkId(id) });
+      const lines = await store.readLines(checkId(id));
       return lines.map(({ at, message, fields }) => {
         const isLost = fields !== null && whyUnreadable(fields) !== null;
         return {

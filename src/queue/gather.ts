@@ -37,7 +37,7 @@ export interface Gatherer {
 }
 
 export function gatherer(store: Store, logger: Logger): Gatherer {
-  const abreast = store.engine === 'redis' ? 2 : 1;
+  const abreast = store.traits.insertsAbreast;
   /** Before calls are shared out among two batches, all those of the turn must have come: answers of both may come in one. */
   const soon = abreast === 1 ? (next: () => void) => void thisTurn.then(next) : process.nextTick;
   const line: Batch[] = [];

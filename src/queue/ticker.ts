@@ -171,7 +171,7 @@ function createFiring({ store, system, logger }: TickerParts, expect: Ticker['ex
   }
   /** After an error, what was claimed would be kept until it lapses; a claim whose answer was lost, too. */
   async function handBackUnknown(): Promise<void> {
-    const claims = await store.read({ log: 'claims', owner });
+    const claims = await store.readClaims(owner);
     const held = claims.flatMap(({ epoch, ids }) => ids.map((id) => ({ id, epoch })));
     if (held.length > 0) {
       // The hint of it would bring us back at once, to a store that may still refuse.

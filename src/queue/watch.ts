@@ -93,7 +93,7 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
     const how = outlasting(options.signal, Number.POSITIVE_INFINITY, awayMs);
     while (!how.isOver()) {
       const seen = hints;
-      const read = () => store.read({ log: 'events', after, limit: pageSize });
+      const read = () => store.readEvents({ after, limit: pageSize });
       const page = await outlast(read, how).catch((error: unknown) => {
         if (how.isOver()) return null; // the end of the store broke it off
         throw error;
@@ -132,7 +132,7 @@ export function watchOn(store: Store, system: System, logger: Logger, get: (id: 
   /** Asked once: what happens while the store is away would be missed unsaid by one who begins only then. */
   async function start(after: string | undefined): Promise<string> {
     listen();
-    return after ?? (await store.read({ log: 'events', after: null, limit: 1 })).cursor;
+    return after ?? (await store.readEvents({ after: null, limit: 1 })).cursor;
   }
 
   /** One reader serves all listeners, and lives as long as there are any. What it missed while reading failed, it reads then. */

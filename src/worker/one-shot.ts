@@ -19,8 +19,7 @@ export async function runOneShot(worker: Worker, forMs: number | null, closing: 
   await worker.stop(defaults.graceMs);
   const { store, types, settings } = worker.parts;
   const known = leaveCard(worker).catch(() => undefined); // where it fails, an alert comes too soon
-  const left = await store.read({
-    log: 'due',
+  const left = await store.countDue({
     types: [...types.keys()],
     queues: settings.queues,
     limit: leftMax,

@@ -273,7 +273,7 @@ export class Worker {
 
   /** What the store holds for us and we never heard of goes back. Endings are sent again: their claim makes it safe. */
   async #handBackUnknown(): Promise<void> {
-    const held = await this.parts.store.read({ log: 'claims', owner: this.id });
+    const held = await this.parts.store.readClaims(this.id);
     this.#unsure = false;
     const said = this.#unanswered().map(({ settlement }) => settlement); // whose lease may have run out while nobody answered
     for (const { epoch, ids } of held.filter((claim) => !this.claims.all.has(claim.epoch)))

@@ -26,6 +26,7 @@ beforeAll(async () => {
   const transact = async <T>(work: (tables: Tables) => T): Promise<T> => work(counting);
   const engine = {
     engine: 'memory',
+    traits: { isVolatile: true, insertsAbreast: 1, leastSweep: 50 },
     durability: 'process',
     transact,
     reading: transact,
@@ -51,7 +52,7 @@ describe('memory', () => {
   test('the counts of everything are read without touching the jobs', async () => {
     touched = 0;
     await counted.store.tally(cleanupOf());
-    await counted.store.sweep({ limit: 500, cleanup: cleanupOf(), term: null, entry: null });
+    await counted.store.sweep({ limit: 500, cleanup: cleanupOf() });
     // The oldest that waits is looked at, and might be one that tells.
     expect(touched).toBeLessThanOrEqual(10);
   });

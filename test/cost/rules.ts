@@ -143,7 +143,7 @@ export function costRules(open: () => CountedStore): void {
 
   test('a sweep that finds nothing to do reads next to nothing', async () => {
     await ready(0);
-    const swept = await counted.store.sweep({ limit: 500, cleanup: cleanupOf(), term: null, entry: null });
+    const swept = await counted.store.sweep({ limit: 500, cleanup: cleanupOf() });
     expect(swept).toMatchObject({ lapsed: 0, expired: 0, removedBy: { age: 0, count: 0, cap: 0 } });
     expect(counted.takeCount().rows).toBe(0);
   });

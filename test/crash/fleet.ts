@@ -118,7 +118,7 @@ export class Fleet implements Disposable {
   async stopPastLease(member: Member): Promise<boolean> {
     member.state = 'stopped'; // before anything is awaited: nobody else may choose it now
     const holds = async (): Promise<boolean> =>
-      (await this.#store.read({ log: 'claims', owner: member.owner! })).some(({ ids }) => ids.length > 0);
+      (await this.#store.readClaims(member.owner!)).some(({ ids }) => ids.length > 0);
     const from = instant();
     member.child.kill('SIGSTOP');
     // The signal is delivered when the process next runs; until then it may still settle.
@@ -146,7 +146,7 @@ export class Fleet implements Disposable {
   }
 
   async #lastEvent(): Promise<string> {
-    return (await this.#store.read({ log: 'events', after: null, limit: 1 })).cursor;
+    return (await this.#store.readEvents({ after: null, limit: 1 })).cursor;
   }
 
   /** Asks them to close, and waits until they have. */

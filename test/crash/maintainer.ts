@@ -24,6 +24,8 @@ function withCount(store: Store): Store {
   return {
     ...store,
     sweep: (request) => counted(() => store.sweep(request)),
+    sweepInTerm: (term, request) => counted(() => store.sweepInTerm(term, request)),
+    endTerm: (holder, entry) => counted(() => store.endTerm(holder, entry)),
     find: (request) => counted(() => store.find(request)),
     move: (request) => counted(() => store.move(request)),
   };

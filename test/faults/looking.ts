@@ -93,7 +93,7 @@ function following(): Operation {
     async run(world, a) {
       const reading = a.call('events', (queue) => follow(queue, undefined));
       // What it is to see happens when it has begun.
-      await world.until(() => a.wire.calls.includes('read') && a.wire.inStore === 0, 1_000);
+      await world.until(() => a.wire.calls.includes('readEvents') && a.wire.inStore === 0, 1_000);
       await other.surely('reschedule', (queue) => queue.reschedule(id, { delay: 0 }));
       const answer = await reading;
       if (answer.ok) return;

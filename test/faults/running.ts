@@ -33,7 +33,7 @@ export function working(
 function talking(): Operation {
   return working([['talk', 'completed']], {
     async check(world, jobs) {
-      const lines = await world.store.read({ log: 'job', id: jobs[0]!.id });
+      const lines = await world.store.readLines(jobs[0]!.id);
       const began = world.executions.length;
       demand(lines.length <= 2 * began, `${lines.length} lines of ${began} runs of two lines each`);
     },

@@ -97,7 +97,7 @@ export function createWire(died: () => void): Wire {
       return inStore;
     },
     through: (factory) => ({
-      engine: factory.engine,
+      ...factory,
       async open(context) {
         const store = await factory.open(context);
         const wrapped: Record<string, unknown> = {};
@@ -108,6 +108,7 @@ export function createWire(died: () => void): Wire {
         return {
           ...(wrapped as unknown as Store),
           engine: store.engine,
+          traits: store.traits,
           durability: store.durability,
           subscribe: (listener) => store.subscribe((hint) => void (isCut || listener(hint))),
         };

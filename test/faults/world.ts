@@ -93,7 +93,7 @@ interface Waiting {
 
 export async function createWorld(place: Place, options: OpenOptions = {}): Promise<World> {
   const { clock, store, factoryFor } = place;
-  const { cursor } = await store.read({ log: 'events', after: null, limit: 1 });
+  const { cursor } = await store.readEvents({ after: null, limit: 1 });
   const texts = options.codec && textsOf(options.codec, silent);
   const plain = (text: string, id: string, field: 'input' | 'result'): string =>
     texts?.open(text, { id, field }) ?? text;
@@ -171,7 +171,7 @@ export async function createWorld(place: Place, options: OpenOptions = {}): Prom
       }));
     },
     async events() {
-      return (await store.read({ log: 'events', after: cursor, limit: 10_000 })).events;
+      return (await store.readEvents({ after: cursor, limit: 10_000 })).events;
     },
     async isQuiet() {
       const { jobs } = await store.find({

@@ -389,8 +389,8 @@ export const mutants = [
   {
     name: 'a second process cleans up at the same time',
     file: 'src/stores/local/sweep.ts',
-    from: 'if (term && no === null) return { ...tended, busy: true };',
-    to: '',
+    from: 'no === null ? tended : cleanUpAfter(step, tended, cleanup, limit)',
+    to: 'cleanUpAfter(step, tended, cleanup, limit)',
     tests: onMemory,
   },
   {

@@ -2,8 +2,7 @@
 import { Client } from 'pg';
 import type { StoreFactory } from '../../src/core/store.js';
 import { sqliteStore } from '../../src/stores/sqlite/index.js';
-import { createSystem } from '../../src/system.js';
-import type { StoreHarness } from '../../src/testing/index.js';
+import { type StoreHarness, storeHarness } from '../../src/testing/index.js';
 import { emptyStore, type EngineName } from '../engines.js';
 
 /** On an empty store, until it is disposed of; with transactions of callers on PostgreSQL. */
@@ -36,34 +35,10 @@ async function begin(url: string) {
   return { tx: client, commit: () => end('commit'), rollback: () => end('rollback') };
 }
 
-export async function harnessOn(
+export function harnessOn(
   factory: StoreFactory,
   dispose: () => Promise<void> | void = () => undefined,
   begin?: StoreHarness['begin'],
 ): Promise<StoreHarness> {
-  let at = Date.parse('2030-01-01T00:00:00Z');
-  const context = {
-    system: createSystem({ now: () => new Date(at) }),
-    namespace: 'lastout',
-    maxStoredJobs: Number.POSITIVE_INFINITY,
-  };
-  const store = await factory.open(context);
-  const stores = [store];
-  return {
-    store,
-    async open(limits, identity) {
-      const another = await factory.open({ ...context, limits, ...(identity && { identity }) });
-      stores.push(another);
-      return another;
-    },
-    now: () => at,
-    ...(begin && { begin }),
-    advance(ms) {
-      at += ms;
-    },
-    async dispose() {
-      for (const opened of stores) await opened.close();
-      await dispose();
-    },
-  };
+  return storeHarness(factory, { dispose: async () => dispose(), ...(begin && { begin }) });
 }

@@ -340,7 +340,7 @@ describe.each(engines)('on %s, interleavings: close × settle', (engine) => {
         const clock = fakeClock();
         const [factory, giveBack] = await factoryOn(engine);
         const { store, dispose } = await harnessOn(factory, giveBack);
-        const { cursor } = await store.read({ log: 'events', after: null, limit: 1 });
+        const { cursor } = await store.readEvents({ after: null, limit: 1 });
         const { task, closed, speakLate } = taskOf(scheduler);
         const queue = await open(scheduledFactory(factory, scheduler), { clock });
         const jobs = handlers.map((handler, i) => ({ type: task, input: { handler }, options: { id: `task-${i}` } }));
@@ -370,7 +370,7 @@ describe.each(engines)('on %s, interleavings: close × settle', (engine) => {
         assert.deepEqual((await next.find()).items, left);
 
         await finishTheRest(next, task, clock);
-        const { events } = await store.read({ log: 'events', after: cursor, limit: 1_000 });
+        const { events } = await store.readEvents({ after: cursor, limit: 1_000 });
         const completed = events.filter(({ name }) => name === 'completed').map(({ id }) => id);
         assert.deepEqual(completed.toSorted(), left.map(({ id }) => id).toSorted());
         await next.close({ grace: 0 });

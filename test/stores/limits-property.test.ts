@@ -132,7 +132,7 @@ const acts: fc.Arbitrary<Act> = fc.oneof(
       async ({ advance }) =>
         advance(ms),
   ),
-  fc.constant<Act>(({ store }) => store.sweep({ limit: 500, cleanup: null, term: null, entry: null })),
+  fc.constant<Act>(({ store }) => store.sweep({ limit: 500, cleanup: null })),
 );
 
 describe.each(engines)('on %s', (engine) => {

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { memoryStore } from '../../src/stores/memory/store.js';
 import { storeCases } from '../../src/testing/index.js';
 import { harnessOn } from './harness.js';
+import { verbs } from '../verbs.js';
 
 describe('memory', () => {
   for (const { name, run } of storeCases) {
@@ -18,7 +19,9 @@ describe('store cases', () => {
     const names = storeCases.map(({ name }) => name);
     expect(names.length).toBeGreaterThanOrEqual(100);
     expect(new Set(names).size).toBe(names.length);
-    for (const name of names)
-      expect(name).toMatch(/^(insert|claim|extend|settle|sweep|move|pause|find|tally|read|note): \S/);
+    for (const name of names) {
+      expect(name).toMatch(/^\w+: \S/);
+      expect(verbs).toContain(name.split(':')[0]);
+    }
   });
 });

@@ -20,7 +20,7 @@ type Acts = Iterable<fc.AsyncCommand<Model, Real>>;
 
 async function sequence(engine: EngineName, acts: Acts, counts: Real['counts']): Promise<void> {
   const harness = await harnessOf(engine);
-  const { cursor } = await harness.store.read({ log: 'events', after: null, limit: 1 });
+  const { cursor } = await harness.store.readEvents({ after: null, limit: 1 });
   const real: Real = { harness, cursor, seen: [], lastEpoch: 0, counts };
   const partedUntil = (id: string): number => real.seen.find((job) => job.id === id)?.scheduledFor ?? Number.NaN;
   const model = new Model(harness.now(), partedUntil);

@@ -70,7 +70,7 @@ test('which jobs a step has ended as STALLED is for its caller alone', async () 
   const request = { owner: 'one', types: ['mail'], queues: null, slots: 1, ahead: 0, leaseMs: 1_000, maxStalls: 1 };
   expect((await store.claim(request)).jobs).toHaveLength(1);
   await clock.advance(1_000);
-  await store.sweep({ limit: 10, cleanup: null, term: null, entry: null });
+  await store.sweep({ limit: 10, cleanup: null });
   expect(told).toEqual(['poisoned']);
   const lines = () => heard.flatMap((payload) => payload?.replace(/^\S+ /, '') ?? []);
   await eventually('others hear of the insert, the claim and the sweep', () => lines().length === 3);

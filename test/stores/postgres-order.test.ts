@@ -25,11 +25,11 @@ describeOn('postgres', 'the order of a claim on PostgreSQL', () => {
       const { epoch, jobs: claimed } = await store.claim(request);
       const ids = claimed.map(({ id }) => id);
       expect(ids).toEqual(jobs.map(({ id }) => id).reverse());
-      const { events } = await store.read({ log: 'events', after: '0.0', limit: 100 });
+      const { events } = await store.readEvents({ after: '0.0', limit: 100 });
       expect(events.flatMap(({ name, id }) => (name === 'claimed' ? [id] : []))).toEqual(ids);
       const settlements = ids.map((id) => ({ id, epoch, ending: { kind: 'complete', result: '1' } as const }));
       await store.settle({ owner: 'w', settlements, started: [], next: null });
-      const after = await store.read({ log: 'events', after: '0.0', limit: 100 });
+      const after = await store.readEvents({ after: '0.0', limit: 100 });
       expect(after.events.flatMap(({ name, id }) => (name === 'completed' ? [id] : []))).toEqual(ids);
     } finally {
       await store.close();
@@ -55,7 +55,7 @@ describeOn('postgres', 'the order of a claim on PostgreSQL', () => {
       const found = await store.find({ filter: { ...noFilter, types: [own] }, cursor: null, limit: 100 });
       expect(found.jobs.map(({ id }) => id)).toEqual([...ids].reverse());
       const asked = { owner: 'w', slots: 100, ahead: 0, leaseMs: 30_000, maxStalls: 3 };
-      expect(await store.read({ log: 'due', types: [own], queues: null, limit: 100 })).toBe(ids.length);
+      expect(await store.countDue({ types: [own], queues: null, limit: 100 })).toBe(ids.length);
       const first = await store.claim({ ...asked, types: [own], queues: null, slots: 3 });
       const rest = await store.claim({ ...asked, types: [own], queues: null });
       expect([...first.jobs, ...rest.jobs].map(({ id }) => id)).toEqual(ids);

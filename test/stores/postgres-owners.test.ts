@@ -46,7 +46,7 @@ const cleanup = {
   cleanupIntervalMs: 1_000,
   useCompletedTime: true,
 };
-const sweep = (store: Store) => store.sweep({ limit: 500, cleanup, term: null, entry: null });
+const sweep = (store: Store) => store.sweep({ limit: 500, cleanup });
 const sweepOf = (client: pg.Client) =>
   client.query(`select * from lastout.sweep_v1(null, '-', null, 500, -1000, true, null, null, null, null)`);
 
@@ -189,15 +189,15 @@ describeOn('postgres', 'owners and holds on PostgreSQL', () => {
 
   it('whoever cleans up, at most one has the term, and it has one entry', async () => {
     const { store } = await world();
-    const ask = (holder: string) => store.sweep({ limit: 5, cleanup, term: { holder, ttlMs: 60_000 }, entry: null });
+    const ask = (holder: string) => store.sweepInTerm({ holder, ttlMs: 60_000 }, { limit: 5, cleanup });
     const holders = Array.from({ length: 10 }, (_, n) => `holder-${n}`);
     const answers = await Promise.all(holders.map(ask));
-    expect(answers.filter(({ busy }) => !busy)).toHaveLength(1);
-    const holder = holders[answers.findIndex(({ busy }) => !busy)]!;
-    const note = () => store.sweep({ limit: 5, cleanup: null, term: { holder, ttlMs: 60_000 }, entry: '{}' });
+    expect(answers.filter(({ term }) => term !== null)).toHaveLength(1);
+    const holder = holders[answers.findIndex(({ term }) => term !== null)]!;
+    const note = () => store.endTerm(holder, '{}');
     const noted = await Promise.all(Array.from({ length: 5 }, note));
-    expect(noted.filter(({ term }) => term !== null)).toHaveLength(1);
-    expect((await store.read({ log: 'ledger', cursor: null, limit: 10 })).entries).toEqual(['{}']);
+    expect(noted.filter((term) => term !== null)).toHaveLength(1);
+    expect((await store.readLedger({ cursor: null, limit: 10 })).entries).toEqual(['{}']);
   });
 
   it('many that tie, hold, let go and sweep at once leave nothing without an owner', { timeout: 60_000 }, async () => {

@@ -161,7 +161,7 @@ function costs({ before, filling }: { before?: string; filling: string }): void 
     const { answers } = await verbs.settle({ owner: 'w', settlements, started: [], next: null });
     expect(answers).toEqual(['ok', 'ok', 'ok', 'ok', 'ok']);
     expectRead(150);
-    await verbs.sweep({ limit: 50, cleanup: null, term: null, entry: null });
+    await verbs.sweep({ limit: 50, cleanup: null });
     expectRead(60);
     const plain = await claim(['ready'], 20);
     expect(plain.jobs).toHaveLength(20);
@@ -179,7 +179,7 @@ function costs({ before, filling }: { before?: string; filling: string }): void 
   });
 
   it('a cleanup reads the jobs that it removes', async () => {
-    const { removedBy } = await verbs.sweep({ limit: 50, cleanup: old, term: null, entry: null });
+    const { removedBy } = await verbs.sweep({ limit: 50, cleanup: old });
     expect(removedBy.age).toBe(50);
     expectRead(500);
   });
@@ -206,29 +206,29 @@ function costs({ before, filling }: { before?: string; filling: string }): void 
 
   it('telling why, planning and auditing read about a page', async () => {
     for (const id of ['0old-500', '0old-501', '0old-502']) {
-      expect(await verbs.read({ log: 'why', id })).not.toBeNull();
+      expect(await verbs.readWhy(id)).not.toBeNull();
       expectRead(40);
     }
-    const { age, next } = await verbs.read({ log: 'plan', cleanup: old, cursor: null, limit: 50 });
+    const { age, next } = await verbs.readPlan({ cleanup: old, cursor: null, limit: 50 });
     expect(age.count).toBe(50);
     expectRead(250);
-    await verbs.read({ log: 'plan', cleanup: old, cursor: next, limit: 50 });
+    await verbs.readPlan({ cleanup: old, cursor: next, limit: 50 });
     expectRead(250);
     // The rows were stored by hand, and nobody has counted them.
     const capped = { ...old, jobRetentionMs: 1e15, maxStoredJobs: -1_000_000 };
-    expect((await verbs.read({ log: 'plan', cleanup: capped, cursor: null, limit: 50 })).cap.count).toBe(50);
+    expect((await verbs.readPlan({ cleanup: capped, cursor: null, limit: 50 })).cap.count).toBe(50);
     expectRead(250);
     // Nothing goes by this one, and very many are held.
     const none = { ...old, jobRetentionMs: 1e15 };
-    const first = await verbs.read({ log: 'plan', cleanup: none, cursor: null, limit: 50 });
+    const first = await verbs.readPlan({ cleanup: none, cursor: null, limit: 50 });
     expect(first.held.count).toBe(50);
     expectRead(250);
-    expect((await verbs.read({ log: 'plan', cleanup: none, cursor: first.next, limit: 50 })).held.count).toBe(50);
+    expect((await verbs.readPlan({ cleanup: none, cursor: first.next, limit: 50 })).held.count).toBe(50);
     expectRead(250);
-    const page = await verbs.read({ log: 'audit', cursor: null, limit: 50 });
+    const page = await verbs.readAudit({ cursor: null, limit: 50 });
     expect(page.kinds.job?.live).toBe(50);
     expectRead(450);
-    await verbs.read({ log: 'audit', cursor: page.next, limit: 50 });
+    await verbs.readAudit({ cursor: page.next, limit: 50 });
     expectRead(450);
   });
 
@@ -254,9 +254,9 @@ function costs({ before, filling }: { before?: string; filling: string }): void 
   });
 
   it('reading the log and what is due stops at its limit', async () => {
-    await verbs.read({ log: 'events', after: '1.0', limit: 5 });
+    await verbs.readEvents({ after: '1.0', limit: 5 });
     expectRead(10);
-    expect(await verbs.read({ log: 'due', types: ['ready'], queues: null, limit: 100 })).toBe(100);
+    expect(await verbs.countDue({ types: ['ready'], queues: null, limit: 100 })).toBe(100);
     expectRead(350);
   });
 
@@ -282,17 +282,14 @@ async function callAll(verbs: Verbs): Promise<void> {
   const settlements = ids.map((id) => ({ id, epoch, ending: { kind: 'complete', result: '1' } as never }));
   await verbs.settle({ owner: 'w', settlements, started: [], next: null });
   await verbs.insert([newJob({ type: 'lastout.temp', queue: 'lastout', ownedBy: owner.id })], { atomic: true });
-  for (const read of [
-    { log: 'why', id: owner.id },
-    { log: 'plan', cleanup: old, cursor: null, limit: 50 },
-    { log: 'audit', cursor: null, limit: 50 },
-  ] as const)
-    await verbs.read(read as never);
+  await verbs.readWhy(owner.id);
+  await verbs.readPlan({ cleanup: old, cursor: null, limit: 50 });
+  await verbs.readAudit({ cursor: null, limit: 50 });
   for (const way of ways) await verbs.find({ filter: { ...noFilter, ...way }, cursor: null, limit: 10 });
-  await verbs.read({ log: 'events', after: '1.0', limit: 5 });
-  await verbs.read({ log: 'due', types: ['ready'], queues: null, limit: 100 });
-  await verbs.sweep({ limit: 50, cleanup: null, term: null, entry: null });
-  await verbs.sweep({ limit: 50, cleanup: { ...old, maxStoredJobs: 0 }, term: null, entry: null });
+  await verbs.readEvents({ after: '1.0', limit: 5 });
+  await verbs.countDue({ types: ['ready'], queues: null, limit: 100 });
+  await verbs.sweep({ limit: 50, cleanup: null });
+  await verbs.sweep({ limit: 50, cleanup: { ...old, maxStoredJobs: 0 } });
   const moves: Move[] = [
     { kind: 'hold', reason: 'wait', until: null },
     { kind: 'unhold' },

@@ -70,8 +70,7 @@ describeOn('redis', 'the layout of Redis', () => {
   const move = (ids: readonly string[], how: Move) =>
     store.move({ filter: { ...noFilter, ids }, move: how, dryRun: false, cursor: null, limit: 1_000 });
   async function sweepAll(cleanup: typeof retention | null): Promise<number> {
-    for (let calls = 1; ; calls++)
-      if (!(await store.sweep({ limit: 500, cleanup, term: null, entry: null })).more) return calls;
+    for (let calls = 1; ; calls++) if (!(await store.sweep({ limit: 500, cleanup })).more) return calls;
   }
 
   it('cancelled jobs stay in their list as stale entries, and a claim passes over them', async () => {
@@ -153,7 +152,7 @@ describeOn('redis', 'the layout of Redis', () => {
     const ids = await insert(1_200);
     await claim({ slots: 1_200 });
     now += 30_000;
-    const first = await store.sweep({ limit: 500, cleanup: null, term: null, entry: null });
+    const first = await store.sweep({ limit: 500, cleanup: null });
     expect([first.lapsed, first.more]).toEqual([0, true]);
     const [held] = await client.hvals(`${root}co`);
     expect(Number(held)).toBe(700);
@@ -166,7 +165,7 @@ describeOn('redis', 'the layout of Redis', () => {
     const ids = await insert(700);
     const { epoch } = await claim({ slots: 700 });
     now += 30_000;
-    await store.sweep({ limit: 500, cleanup: null, term: null, entry: null });
+    await store.sweep({ limit: 500, cleanup: null });
     const settlements = [ids[0]!, ids[699]!].map((id) => ({
       id,
       epoch,
@@ -250,18 +249,18 @@ describeOn('redis', 'the layout of Redis', () => {
   });
 
   it('the event log is bounded by its events, and by their age', async () => {
-    const { cursor } = await store.read({ log: 'events', after: null, limit: 1 });
+    const { cursor } = await store.readEvents({ after: null, limit: 1 });
     await insert(120_000);
     const held = Number(await client.hget(`${root}n`, 'eventsHeld'));
     expect(held).toBeGreaterThan(90_000);
     expect(held).toBeLessThanOrEqual(110_000);
-    expect((await store.read({ log: 'events', after: cursor, limit: 10 })).reset).toBe(true);
+    expect((await store.readEvents({ after: cursor, limit: 10 })).reset).toBe(true);
     now += 600_001;
-    await store.sweep({ limit: 500, cleanup: null, term: null, entry: null });
+    await store.sweep({ limit: 500, cleanup: null });
     expect(await client.llen(`${root}ev`)).toBe(1);
-    const page = await store.read({ log: 'events', after: null, limit: 10 });
+    const page = await store.readEvents({ after: null, limit: 10 });
     await insert(1);
-    expect((await store.read({ log: 'events', after: page.cursor, limit: 10 })).events).toHaveLength(1);
+    expect((await store.readEvents({ after: page.cursor, limit: 10 })).events).toHaveLength(1);
   });
 
   it('a small hash that is asked much is a table', async () => {
@@ -303,7 +302,7 @@ describeOn('redis', 'the layout of Redis', () => {
   it('epochs and events begin anew above the old ones after the data were lost', async () => {
     await insert(2);
     const before = await claim({ slots: 1 });
-    const { cursor } = await store.read({ log: 'events', after: null, limit: 1 });
+    const { cursor } = await store.readEvents({ after: null, limit: 1 });
     await client.flushdb();
     const settlements = before.jobs.map(({ id }) => ({
       id,
@@ -314,7 +313,7 @@ describeOn('redis', 'the layout of Redis', () => {
     now += 1;
     await insert(1);
     expect((await claim()).epoch).toBeGreaterThan(before.epoch);
-    expect((await store.read({ log: 'events', after: cursor, limit: 10 })).reset).toBe(true);
+    expect((await store.readEvents({ after: cursor, limit: 10 })).reset).toBe(true);
   });
 
   it('a claim over a thousand queues takes the first of all, with two looks at each queue', async () => {

@@ -54,8 +54,7 @@ describeOn('redis', 'the lifecycle in Redis', () => {
     ).items.map(({ outcome }) => outcome);
   const hold = (ids: readonly string[], until: number | null = null) =>
     move(ids, { kind: 'hold', reason: 'evidence', until });
-  const sweep = (cleanup: CleanupPolicy | null = retention, limit = 500) =>
-    store.sweep({ limit, cleanup, term: null, entry: null });
+  const sweep = (cleanup: CleanupPolicy | null = retention, limit = 500) => store.sweep({ limit, cleanup });
 
   it('a plain job that waits keeps its place among the others when it is held', async () => {
     const ids = await insert(5);
@@ -207,7 +206,7 @@ describeOn('redis', 'the lifecycle in Redis', () => {
     expect(pages).toBeGreaterThan(1);
   });
 
-  const audit = (cursor: string | null = null) => store.read({ log: 'audit', cursor, limit: 2_000 });
+  const audit = (cursor: string | null = null) => store.readAudit({ cursor, limit: 2_000 });
 
   it('an audit names the jobs that no verb would find', async () => {
     const [owner] = await insert(1, { type: 'sms', priority: 1 });
@@ -247,13 +246,13 @@ describeOn('redis', 'the lifecycle in Redis', () => {
   it('the ledger keeps the newest thousand entries, and its pages go on where they stopped', async () => {
     const term = { holder: 'h', ttlMs: 1_000 };
     for (let i = 0; i < 1_010; i++) {
-      await store.sweep({ limit: 1, cleanup: retention, term, entry: null });
-      await store.sweep({ limit: 1, cleanup: retention, term, entry: String(i) });
+      await store.sweepInTerm(term, { limit: 1, cleanup: retention });
+      await store.endTerm('h', String(i));
     }
-    const first = await store.read({ log: 'ledger', cursor: null, limit: 400 });
-    await store.sweep({ limit: 1, cleanup: retention, term, entry: null });
-    await store.sweep({ limit: 1, cleanup: retention, term, entry: '1010' });
-    const second = await store.read({ log: 'ledger', cursor: first.next, limit: 1_000 });
+    const first = await store.readLedger({ cursor: null, limit: 400 });
+    await store.sweepInTerm(term, { limit: 1, cleanup: retention });
+    await store.endTerm('h', '1010');
+    const second = await store.readLedger({ cursor: first.next, limit: 1_000 });
     const entries = [...first.entries, ...second.entries].map(Number);
     expect(entries).toEqual(Array.from({ length: 999 }, (_, i) => 1_009 - i));
     expect(second.next).toBeNull();
@@ -265,7 +264,7 @@ async function planOf(store: Store, cleanup: CleanupPolicy, limit: number) {
   const sums = { age: [0, 0], count: [0, 0], cap: [0, 0], held: [0, 0] };
   let cursor: string | null = null;
   do {
-    const page: PlanPage = await store.read({ log: 'plan', cleanup, cursor, limit });
+    const page: PlanPage = await store.readPlan({ cleanup, cursor, limit });
     for (const part of ['age', 'count', 'cap', 'held'] as const) {
       sums[part][0]! += page[part].count;
       sums[part][1]! += page[part].bytes;

@@ -105,7 +105,7 @@ describeOn('redis', 'with replicas', () => {
       store.claim(request),
       settle(again),
       store.pause('mail', true),
-      store.pause({ subject: 'trip:1' }, { reason: 'over', forMs: 1_000 }),
+      store.fence('trip:1', { reason: 'over', forMs: 1_000 }),
       store.move({ filter: { ...noFilter, ids: ['third'] }, move, dryRun: false, cursor: null, limit: 1 }),
     ];
     // What is done again anyhow does not wait.
@@ -125,7 +125,7 @@ describeOn('redis', 'with replicas', () => {
     expect(await codeOf(find(store))).toBe('STORE_UNAVAILABLE');
     await killAll(plainClient(primary.url), primary.url);
     expect(await codeOf(find(store))).toBe('STORE_UNAVAILABLE');
-    expect(await codeOf(store.read({ log: 'claims', owner: 'worker' }))).toBe('STORE_UNAVAILABLE');
+    expect(await codeOf(store.readClaims('worker'))).toBe('STORE_UNAVAILABLE');
     // It is there, so nothing is written; but that it is there must not be told yet.
     await killAll(plainClient(primary.url), primary.url);
     expect(await codeOf(insert(store, 'one'))).toBe('RESULT_UNKNOWN');

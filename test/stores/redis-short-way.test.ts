@@ -52,8 +52,7 @@ describeOn('redis', 'the short way', () => {
       expect(sorted(await redis.store.tally(retention))).toEqual(sorted(await memory.store.tally(retention)));
       expect(await planOf(redis.store, 7), `plan after call ${i}`).toEqual(await planOf(memory.store, 500));
       expect(await booksOf(redis.store, 11), `audit after call ${i}`).toEqual(await booksOf(memory.store, 500));
-      for (const { store } of [memory, redis])
-        await store.sweep({ limit: 500, cleanup: null, term: null, entry: null });
+      for (const { store } of [memory, redis]) await store.sweep({ limit: 500, cleanup: null });
       await auditKeys(client, redis.store);
     }
     await emptyOut(redis.store, clock);
@@ -101,12 +100,12 @@ function nextCall(world: World): [string, Call] {
   if (kind === 'own') return [kind, owning(world)];
   if (kind === 'why') {
     const id = draw.pick([...world.ids, 'nobody']);
-    return [kind, ({ store }) => store.read({ log: 'why', id })];
+    return [kind, ({ store }) => store.readWhy(id)];
   }
   if (kind === 'move') return [kind, moving(world)];
   if (kind === 'note') return [kind, noting(world)];
   const limit = draw.pick([3, 500]);
-  return ['sweep', ({ store }) => store.sweep({ limit, cleanup: retention, term: null, entry: null })];
+  return ['sweep', ({ store }) => store.sweep({ limit, cleanup: retention })];
 }
 
 const policies = [
@@ -259,7 +258,7 @@ function moving(world: World): Call {
 /** Lets everything lapse and end, and removes it. */
 async function emptyOut(store: Store, clock: { now: number }): Promise<void> {
   clock.now += 60_000;
-  await store.sweep({ limit: 500, cleanup: null, term: null, entry: null });
+  await store.sweep({ limit: 500, cleanup: null });
   for (const move of [{ kind: 'unhold' }, { kind: 'remove', force: true }] as const) {
     let cursor: string | null = null;
     do {
@@ -267,7 +266,7 @@ async function emptyOut(store: Store, clock: { now: number }): Promise<void> {
       cursor = moved.next;
     } while (cursor !== null);
   }
-  await store.sweep({ limit: 500, cleanup: { ...retention, jobRetentionMs: 0 }, term: null, entry: null });
+  await store.sweep({ limit: 500, cleanup: { ...retention, jobRetentionMs: 0 } });
 }
 
 /** The pages of a plan, summed. */
@@ -275,7 +274,7 @@ async function planOf(store: Store, limit: number): Promise<unknown> {
   const sums = { age: [0, 0], count: [0, 0], cap: [0, 0], held: [0, 0] };
   let cursor: string | null = null;
   do {
-    const page: PlanPage = await store.read({ log: 'plan', cleanup: retention, cursor, limit });
+    const page: PlanPage = await store.readPlan({ cleanup: retention, cursor, limit });
     for (const part of ['age', 'count', 'cap', 'held'] as const) {
       sums[part][0]! += page[part].count;
       sums[part][1]! += page[part].bytes;
@@ -290,7 +289,7 @@ async function booksOf(store: Store, limit: number): Promise<unknown> {
   const kinds: Record<string, AuditKind> = {};
   let cursor: string | null = null;
   do {
-    const page: AuditPage = await store.read({ log: 'audit', cursor, limit });
+    const page: AuditPage = await store.readAudit({ cursor, limit });
     for (const [kind, { created, released, live, attention }] of Object.entries(page.kinds)) {
       const had = kinds[kind] ?? { created: 0, released: 0, live: 0, attention: [] };
       kinds[kind] = {

@@ -50,7 +50,7 @@ export function sameAsMemory(create: () => StoreFactory): void {
 
 async function sideOf(factory: StoreFactory, context: Parameters<StoreFactory['open']>[0]): Promise<Side> {
   const store = await factory.open(context);
-  const { cursor } = await store.read({ log: 'events', after: null, limit: 1 });
+  const { cursor } = await store.readEvents({ after: null, limit: 1 });
   return { store, claims: [], eventsSeen: cursor };
 }
 
@@ -216,10 +216,13 @@ const otherCalls: Record<'move' | 'sweep' | 'pause' | 'note' | 'extend', (world:
   },
   sweep({ draw }) {
     const rule = { ...cleanup, maxStoredJobs: draw.pick([5, 40]), useCompletedTime: draw.chance(0.6) };
-    const term = draw.pick([null, null, { holder: draw.pick(owners), ttlMs: 2_000 }]);
-    const entry = draw.pick([null, null, null, '{"removed":1}']);
-    const request = { limit: 500, cleanup: draw.pick([null, rule]), term, entry };
-    return ({ store }) => store.sweep(request);
+    const request = { limit: 500, cleanup: draw.pick([null, rule]) };
+    const term = { holder: draw.pick(owners), ttlMs: 2_000 };
+    return draw.pick<Call>([
+      ({ store }) => store.sweep(request),
+      ({ store }) => store.sweepInTerm(term, { limit: 500, cleanup: rule }),
+      ({ store }) => store.endTerm(term.holder, '{"removed":1}'),
+    ]);
   },
   pause({ draw }) {
     const [queue, paused] = [draw.pick([null, 'q1', 'q2']), draw.chance(0.3)];
@@ -263,15 +266,15 @@ async function picture(side: Side, ids: readonly string[]) {
     tallies.push({ ...tally, queues: tally.queues.toSorted((a, b) => (a.queue < b.queue ? -1 : 1)) });
   }
   // From the last picture on: how far back the log reaches is each engine's own.
-  const { events, cursor, reset } = await store.read({ log: 'events', after: side.eventsSeen, limit: 10_000 });
+  const { events, cursor, reset } = await store.readEvents({ after: side.eventsSeen, limit: 10_000 });
   side.eventsSeen = cursor;
   const lines = [];
-  for (const id of ids.slice(-20)) lines.push(await store.read({ log: 'job', id }));
+  for (const id of ids.slice(-20)) lines.push(await store.readLines(id));
   // What one call does to several jobs happens at once; for each of them, one thing happens after the other.
   const told: Record<string, unknown[]> = {};
   for (const event of events) (told[event.id ?? ''] ??= []).push(event);
   const whys = [];
-  for (const id of ids.slice(-20)) whys.push(await store.read({ log: 'why', id }));
+  for (const id of ids.slice(-20)) whys.push(await store.readWhy(id));
   return { found, tallies, told, reset, lines, whys, books: await books(store) };
 }
 
@@ -282,7 +285,7 @@ async function books(store: Store) {
   const held: string[] = [];
   for (const [at, policy] of plans.entries()) {
     for (let cursor: string | null | undefined; cursor !== null; ) {
-      const page: PlanPage = await store.read({ log: 'plan', cleanup: policy, cursor: cursor ?? null, limit: 7 });
+      const page: PlanPage = await store.readPlan({ cleanup: policy, cursor: cursor ?? null, limit: 7 });
       for (const part of ['age', 'count', 'cap', 'held'] as const) {
         add(`${at} ${part}`, page[part].count);
         add(`${at} ${part} bytes`, page[part].bytes);
@@ -293,7 +296,7 @@ async function books(store: Store) {
   }
   const amiss: string[] = [];
   for (let cursor: string | null | undefined; cursor !== null; ) {
-    const page: AuditPage = await store.read({ log: 'audit', cursor: cursor ?? null, limit: 7 });
+    const page: AuditPage = await store.readAudit({ cursor: cursor ?? null, limit: 7 });
     for (const [kind, { created, released, live, attention }] of Object.entries(page.kinds)) {
       add(`${kind} created`, created);
       add(`${kind} released`, released);
@@ -302,8 +305,8 @@ async function books(store: Store) {
     }
     cursor = page.next;
   }
-  const ledger = await store.read({ log: 'ledger', cursor: null, limit: 100 });
-  const workers = await store.read({ log: 'workers' });
+  const ledger = await store.readLedger({ cursor: null, limit: 100 });
+  const workers = await store.readWorkers();
   return {
     sums,
     held,

@@ -19,7 +19,7 @@ async function furnished(n: number): Promise<{ store: Store; db: SqliteDatabase 
 async function pages(store: Store, limit: number): Promise<AuditPage[]> {
   const list: AuditPage[] = [];
   for (let cursor: string | null = null, more = true; more; more = cursor !== null) {
-    const page: AuditPage = await store.read({ log: 'audit', cursor, limit });
+    const page: AuditPage = await store.readAudit({ cursor, limit });
     list.push(page);
     cursor = page.next;
   }

@@ -86,8 +86,6 @@ const verbs: readonly { name: string; grows: boolean; run(store: Store, epoch: n
       store.sweep({
         limit: 100,
         cleanup: { maxStoredJobs: 0, jobRetentionMs: 0, cleanupIntervalMs: 1_000, useCompletedTime: true },
-        term: null,
-        entry: null,
       }),
   },
 ];
@@ -333,7 +331,7 @@ async function expectReads(store: Store): Promise<void> {
   expect(jobs).toMatchObject([{ id: 'running', state: 'processing' }]);
   const cleanup = { maxStoredJobs: 9, jobRetentionMs: 5_000, cleanupIntervalMs: 100, useCompletedTime: true };
   expect((await store.tally(cleanup)).queues).toHaveLength(1);
-  expect((await store.read({ log: 'events', after: '1.0', limit: 5 })).events).toHaveLength(5);
+  expect((await store.readEvents({ after: '1.0', limit: 5 })).events).toHaveLength(5);
 }
 
 /** A queue on a connection of the test's own, with a worker whose first job waits before it returns something big. */

@@ -71,7 +71,7 @@ describe('a new file', () => {
     );
     expect(await Promise.all(children)).toEqual(['done', 'done', 'done', 'done']);
     const store = await openStore(file);
-    await store.sweep({ limit: 1, cleanup: null, term: null, entry: null }); // the last ones may have joined a run, which a step counts
+    await store.sweep({ limit: 1, cleanup: null }); // the last ones may have joined a run, which a step counts
     await store.close();
     const db = await connect(file);
     expect(valueOf(db, 'select count(*) from lastout_jobs')).toBe(100);

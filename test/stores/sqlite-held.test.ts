@@ -58,7 +58,7 @@ test('a late ending that claims again in the same call gets what lapsed as it is
   );
   const { epoch } = await claim(store);
   now += 60_000;
-  expect((await other.sweep({ limit: 100, cleanup: null, term: null, entry: null })).lapsed).toBe(1);
+  expect((await other.sweep({ limit: 100, cleanup: null })).lapsed).toBe(1);
   const next = { owner: 'worker-1', types: ['mail'], queues: null, slots: 2, ahead: 0, leaseMs: 30_000, maxStalls: 3 };
   const settlements = ids.map((id) => ({ id, epoch, ending: ending.complete() }));
   const { answers, claimed } = await store.settle({ owner: 'worker-1', settlements, started: [], next });
@@ -95,7 +95,7 @@ async function play(
     answers.push(...(await settle(store, ids.slice(from, from + together), claimed.epoch, how)).answers);
   const { jobs } = await store.find({ filter: noFilter, cursor: null, limit: 100 });
   const { queues } = await store.tally(cleanupOf());
-  const { events } = await store.read({ log: 'events', after: '1.0', limit: 1_000 });
+  const { events } = await store.readEvents({ after: '1.0', limit: 1_000 });
   if (apart) await other.close();
   await store.close();
   return {

@@ -53,7 +53,7 @@ test('an idle worker and a reader need no lock', async () => {
   expect(await store.claim(request)).toMatchObject({ jobs: [], nextDueInMs: null });
   expect(await store.find({ filter: noFilter, cursor: null, limit: 10 })).toEqual({ jobs: [], next: null });
   expect((await store.tally(cleanup)).queues).toEqual([]);
-  expect((await store.read({ log: 'events', after: null, limit: 1 })).reset).toBe(false);
+  expect((await store.readEvents({ after: null, limit: 1 })).reset).toBe(false);
   await store.close();
   other.close();
 });

@@ -187,26 +187,26 @@ test('who joins tells workers and readers of the process, and an id that comes a
 
 test('who has read all that was trimmed misses nothing, and whoever has not is told', async () => {
   const { clock, store } = await oneFile();
-  const { cursor: start } = await store.read({ log: 'events', after: null, limit: 1 });
+  const { cursor: start } = await store.readEvents({ after: null, limit: 1 });
   await addMany(store, 6);
-  const { events } = await store.read({ log: 'events', after: start, limit: 100 });
+  const { events } = await store.readEvents({ after: start, limit: 100 });
   const [before, last] = events.slice(-2);
   clock.now += 600_001;
   for (let i = 0; i < 64; i++) await store.insert([next(), next()], { atomic: false });
-  const after = await store.read({ log: 'events', after: last!.cursor, limit: 1_000 });
+  const after = await store.readEvents({ after: last!.cursor, limit: 1_000 });
   expect([after.reset, after.events.length]).toEqual([false, 128]);
-  expect((await store.read({ log: 'events', after: before!.cursor, limit: 1_000 })).reset).toBe(true);
-  expect((await store.read({ log: 'events', after: start, limit: 1_000 })).reset).toBe(true);
+  expect((await store.readEvents({ after: before!.cursor, limit: 1_000 })).reset).toBe(true);
+  expect((await store.readEvents({ after: start, limit: 1_000 })).reset).toBe(true);
 });
 
 test('each event is told once, in order, to who reads while the run is open and when it is closed', async () => {
   const { clock, store, open, db } = await oneFile();
   const reader = await open();
-  let cursor = (await reader.read({ log: 'events', after: null, limit: 1 })).cursor;
+  let cursor = (await reader.readEvents({ after: null, limit: 1 })).cursor;
   const first = made + 1;
   const seen: string[] = [];
   const look = async (by: Store, limit: number): Promise<void> => {
-    const answer = await by.read({ log: 'events', after: cursor, limit });
+    const answer = await by.readEvents({ after: cursor, limit });
     expect(answer.reset).toBe(false);
     expect(answer.events.every(({ name, at }) => name === 'created' && at === clock.now)).toBe(true);
     seen.push(...answer.events.map(({ id }) => id!));
@@ -219,7 +219,7 @@ test('each event is told once, in order, to who reads while the run is open and 
   await look(reader, 100);
   expect(seen).toHaveLength(5);
   // From here on.
-  const { cursor: here } = await reader.read({ log: 'events', after: null, limit: 1 });
+  const { cursor: here } = await reader.readEvents({ after: null, limit: 1 });
   await addMany(store, 2);
   await look(reader, 1);
   await reader.pause('aside', true);
@@ -228,7 +228,7 @@ test('each event is told once, in order, to who reads while the run is open and 
   await look(reader, 100);
   const ids = Array.from({ length: 10 }, (_, index) => `job-${String(first + index).padStart(6, '0')}`);
   expect(seen).toEqual(ids);
-  const { events } = await reader.read({ log: 'events', after: here, limit: 100 });
+  const { events } = await reader.readEvents({ after: here, limit: 100 });
   expect(events.map(({ id }) => id)).toEqual(ids.slice(5));
 });
 
@@ -331,8 +331,8 @@ test.each([1, 2, 3, 4])('whatever is done, by whichever of three connections: se
       return (store) => store.move({ filter, move: how, dryRun: false, cursor: null, limit: 10 });
     },
     () => (store) => store.tally(cleanupOf()),
-    () => (store) => store.read({ log: 'due', types: ['mail'], queues: null, limit: 1_000 }),
-    () => (store) => store.read({ log: 'audit', cursor: null, limit: 1_000 }),
+    () => (store) => store.countDue({ types: ['mail'], queues: null, limit: 1_000 }),
+    () => (store) => store.readAudit({ cursor: null, limit: 1_000 }),
     () => async (store) =>
       (await store.find({ filter: { ...noFilter, states: ['pending'] }, cursor: null, limit: 9 })).jobs,
   ];
@@ -357,7 +357,7 @@ test.each([1, 2, 3, 4])('whatever is done, by whichever of three connections: se
   await both(below(3), async (store) => {
     let [told, cursor]: [unknown[], string] = [[], '1.0'];
     for (;;) {
-      const answer = await store.read({ log: 'events', after: cursor, limit: 1 + below(1) });
+      const answer = await store.readEvents({ after: cursor, limit: 1 + below(1) });
       if (answer.events.length === 0) return told;
       told = [...told, ...answer.events.map(({ cursor: _, ...event }) => event)];
       cursor = answer.cursor;

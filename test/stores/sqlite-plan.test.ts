@@ -198,9 +198,9 @@ async function tryEverything(store: Store): Promise<void> {
   for (const filter of filters) await store.find({ filter: { ...noFilter, ...filter }, cursor: null, limit: 10 });
   for (const useCompletedTime of [true, false]) {
     const cleanup = cleanupOf({ useCompletedTime, maxStoredJobs: 0 });
-    await store.sweep({ limit: 10, cleanup, term: null, entry: null });
+    await store.sweep({ limit: 10, cleanup });
     await store.tally(cleanup);
-    await store.read({ log: 'plan', cleanup, cursor: null, limit: 10 });
+    await store.readPlan({ cleanup, cursor: null, limit: 10 });
   }
 }
 

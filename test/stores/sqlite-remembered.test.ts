@@ -92,10 +92,10 @@ describe.each(Object.keys(ways))('%s', (way) => {
     const { store, other } = await twoStores();
     const subject = 'trip:42';
     await expect(add(store, newJob({ type: 'sms', subject }))).resolves.toMatchObject([{ outcome: 'created' }]);
-    await other.pause({ subject }, { reason: 'gone', forMs: 60_000 });
+    await other.fence(subject, { reason: 'gone', forMs: 60_000 });
     await expect(add(store, newJob({ subject }))).resolves.toMatchObject([{ outcome: 'refused' }]);
     expect((await claim(store, { types: ['sms'] })).jobs).toHaveLength(0);
-    await other.pause({ subject }, null);
+    await other.unfence(subject);
     await expect(add(store, newJob({ subject }))).resolves.toMatchObject([{ outcome: 'created' }]);
     await Promise.all([store.close(), other.close()]);
   });

@@ -26,13 +26,13 @@ function refusing(fault: Fault): StoreFactory {
         ...store,
         claim: (request) => (fault.refused ? refuse() : store.claim(request)),
         sweep: (request) => (fault.refused ? refuse() : store.sweep(request)),
+        sweepInTerm: (term, request) => (fault.refused ? refuse() : store.sweepInTerm(term, request)),
         move: (request) => (fault.refused ? refuse() : store.move(request)),
         check: () => (fault.refused ? fault.check() : store.check()),
-        read: (async (request: { log: string; ids: readonly string[] | null }) => {
-          const answer: unknown = await store.read(request as never);
-          if (request.log !== 'overdue' || !fault.overdue) return answer;
-          return fault.overdue(request.ids, answer as OverduePage);
-        }) as Store['read'],
+        async readOverdue(request) {
+          const page = await store.readOverdue(request);
+          return fault.overdue ? fault.overdue(request.ids, page) : page;
+        },
       };
     },
   };

@@ -8,7 +8,7 @@ import { eventually, plainClient as pgClient } from '../stores/postgres-support.
 import { openStore as openRedis, plainClient as redisClient } from '../stores/redis-support.js';
 
 const doubtOf = async (store: Store): Promise<string | null> =>
-  (await store.read({ log: 'overdue', types: ['mail'], ids: null, cursor: null, limit: 1 })).doubt;
+  (await store.readOverdue({ types: ['mail'], ids: null, cursor: null, limit: 1 })).doubt;
 
 /** A setting, and who follows, is known a moment later. */
 async function becomes(store: Store, wanted: RegExp | null, what = ''): Promise<void> {

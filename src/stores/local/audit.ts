@@ -1,7 +1,7 @@
 /** The books: what was made and what went, beside what is there. */
 import type { State } from '../../core/job.js';
 import { seqOf } from '../../core/refusal.js';
-import { type AuditKind, type AuditPage, noFilter, type ReadRequest } from '../../core/store.js';
+import { type AuditKind, type AuditPage, noFilter, type PageRequest } from '../../core/store.js';
 import { holderOf, kindOf, type Step } from './step.js';
 import { Place, type Row } from './tables.js';
 import { stateOf } from './view.js';
@@ -10,7 +10,7 @@ const attentionMax = 100;
 
 type Kind = { -readonly [K in keyof AuditKind]: AuditKind[K] } & { readonly attention: string[] };
 
-export function audit(step: Step, { cursor, limit }: ReadRequest & { log: 'audit' }): AuditPage {
+export function audit(step: Step, { cursor, limit }: PageRequest): AuditPage {
   const kinds = new Map<string, Kind>();
   const of = (kind: string): Kind => {
     let counts = kinds.get(kind);

@@ -5,7 +5,7 @@
 import type { QueueLimits } from '../../core/limits.js';
 import type { Hint, QueueTally } from '../../core/store.js';
 import type { Step } from './step.js';
-import type { Row, Starts, Tables, Transact } from './tables.js';
+import type { ClaimRecord, Row, Starts, Tables, Transact } from './tables.js';
 
 /** A start may count for up to this part of a window longer than it must: the price of a bounded record. */
 const partsPerWindow = 50;
@@ -181,4 +181,21 @@ function isSame(a: QueueLimits, b: QueueLimits): boolean {
     a.rate?.max === b.rate?.max &&
     a.rate?.perMs === b.rate?.perMs
   );
+}
+
+/** Jobs of these queues that living records hold. */
+export function runningIn(
+  records: Iterable<ClaimRecord>,
+  liveAt: (seq: number) => Row | undefined,
+  queues: readonly string[],
+): ReadonlyMap<string, number> {
+  const running = new Map<string, number>();
+  for (const record of records) {
+    if (!record.queues.some((queue) => queues.includes(queue))) continue;
+    for (const seq of record.seqs) {
+      const row = liveAt(seq);
+      if (row && row.epoch < record.epoch) running.set(row.queue, (running.get(row.queue) ?? 0) + 1);
+    }
+  }
+  return running;
 }

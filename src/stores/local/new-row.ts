@@ -72,3 +72,10 @@ export function newRow(job: NewJob, seq: number, now: number, dueAt: number, ret
   if (retryOf !== null) row.retryOf = retryOf;
   return row;
 }
+
+/** For an engine that writes rows as they are: with what stands on the prototype. */
+export function wholeRow(row: Row): Row {
+  const whole: Record<string, unknown> = {};
+  for (const name in row) whole[name] = row[name as keyof Row];
+  return whole as unknown as Row;
+}

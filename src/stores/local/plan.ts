@@ -5,7 +5,7 @@
 import { LastoutError } from '../../core/errors.js';
 import type { FinishedState } from '../../core/job.js';
 import type { CleanupPolicy } from '../../core/policy.js';
-import type { PlannedOwner, PlanPage, ReadRequest, RetentionRule } from '../../core/store.js';
+import type { PlannedOwner, PlanPage, PlanRequest, RetentionRule } from '../../core/store.js';
 import type { Step } from './step.js';
 import type { CountGroup, FinishedOrder, Position, Row, Tables } from './tables.js';
 
@@ -57,7 +57,7 @@ interface Walk {
   left: number;
 }
 
-export function plan(step: Step, request: ReadRequest & { log: 'plan' }): PlanPage {
+export function plan(step: Step, request: PlanRequest): PlanPage {
   const { cleanup, limit, staying = 0 } = request;
   const { tables } = step;
   const page: Page = { age: noSum(), count: noSum(), cap: noSum(), held: noSum(), going: [], dueThings: [] };
@@ -76,7 +76,7 @@ export function plan(step: Step, request: ReadRequest & { log: 'plan' }): PlanPa
   return { age, count, cap, held, owing, dueThings, takenBy, next: at && JSON.stringify(at) };
 }
 
-type Asked = Pick<ReadRequest & { log: 'plan' }, 'cleanup' | 'id'>;
+type Asked = Pick<PlanRequest, 'cleanup' | 'id'>;
 
 /** Who asks for one job knows its age: what goes by age counts only for the cap. */
 function startAt(now: number, { cleanup, id }: Asked): Cursor {

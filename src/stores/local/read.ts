@@ -1,28 +1,26 @@
 /** Find and tally: reading without changing. */
-import { finishedStates, type State } from '../../core/job.js';
+import type { State } from '../../core/job.js';
 import { isAllPaused, isPaused, namesIn } from '../../core/pauses.js';
 import type { CleanupPolicy } from '../../core/policy.js';
 import { seqOf } from '../../core/refusal.js';
 import {
   type DueLane,
   type FindRequest,
+  type HeldClaim,
   type JobFilter,
   type LedgerPage,
-  type LogAnswer,
   noFilter,
   type OverduePage,
-  type QueueTally,
-  type ReadRequest,
+  type OverdueRequest,
+  type PageRequest,
   type StoredJob,
   type Tally,
 } from '../../core/store.js';
-import { audit } from './audit.js';
+import { type Counts, emptyCounts, isWorthTelling } from '../../core/tally.js';
 import { allowancesOf, blockOf } from './limits.js';
-import { plan } from './plan.js';
 import type { Step } from './step.js';
 import { bounds, type ClaimRecord, type Row } from './tables.js';
 import { viewOf } from './view.js';
-import { livingCards, why } from './why.js';
 
 const pageOfScan = 500;
 const live: readonly State[] = ['pending', 'processing'];
@@ -58,40 +56,17 @@ export function search(
   return { rows, next: before.toString(36) };
 }
 
-export function readLog(step: Step, request: Exclude<ReadRequest, { log: 'identity' }>): LogAnswer {
-  switch (request.log) {
-    case 'events':
-      return step.tables.events(request.after, request.limit);
-    case 'job':
-      return step.tables.lines(request.id);
-    case 'claims':
-      return step.tables.claimsOf(request.owner).map((record) => ({ epoch: record.epoch, ids: heldIds(step, record) }));
-    case 'due':
-      return step.tables.countDue(request.types, request.queues, step.now, request.limit);
-    case 'lanes':
-      return lanes(step);
-    case 'why':
-      return why(step, request.id);
-    case 'plan':
-      return plan(step, request);
-    case 'ledger':
-      return ledger(step, request);
-    case 'audit':
-      return audit(step, request);
-    case 'workers':
-      return livingCards(step);
-    case 'overdue':
-      return overdueOf(step, request);
-  }
+export function claimsOf(step: Step, owner: string): readonly HeldClaim[] {
+  return step.tables.claimsOf(owner).map((record) => ({ epoch: record.epoch, ids: heldIds(step, record) }));
 }
 
 /** There is one copy of it, here: nothing to doubt. A step that might change it comes before this one, or after. */
-function overdueOf(step: Step, { types, ids, cursor, limit }: ReadRequest & { log: 'overdue' }): OverduePage {
+export function overdueOf(step: Step, { types, ids, cursor, limit }: OverdueRequest): OverduePage {
   const { jobs, next } = find(step, { filter: { ...noFilter, states: live, types, ids }, cursor, limit });
   return { doubt: null, jobs: jobs.filter(({ dueAt }) => dueAt !== null && dueAt <= step.now), next };
 }
 
-function lanes({ tables, now }: Step): readonly DueLane[] {
+export function lanes({ tables, now }: Step): readonly DueLane[] {
   const oldest = new Map<string, DueLane>();
   for (const lane of tables.dueLanes(now)) {
     const name = `${lane.queue} ${lane.type}`;
@@ -102,7 +77,7 @@ function lanes({ tables, now }: Step): readonly DueLane[] {
   return [...oldest.values()];
 }
 
-function ledger({ tables }: Step, { cursor, limit }: ReadRequest & { log: 'ledger' }): LedgerPage {
+export function ledger({ tables }: Step, { cursor, limit }: PageRequest): LedgerPage {
   const below = cursor === null ? Number.MAX_SAFE_INTEGER : seqOf(cursor);
   const found = tables.entries(below, limit + 1);
   const page = found.slice(0, limit);
@@ -116,8 +91,6 @@ function heldIds(step: Step, { epoch, seqs }: ClaimRecord): string[] {
   const rows = seqs.map((seq) => step.tables.liveAt(seq));
   return rows.filter((row) => row !== undefined && row.epoch < epoch).map((row) => row!.id);
 }
-
-type Counts = { -readonly [K in keyof QueueTally]: QueueTally[K] };
 
 export function tally(step: Step, cleanup: CleanupPolicy): Tally {
   const { tables, now } = step;
@@ -163,30 +136,4 @@ function addLimits({ tables, now }: Step, queues: Iterable<Counts>): void {
 function overdue({ tables, now }: Step, cleanup: CleanupPolicy): number {
   const { jobRetentionMs: retentionMs, useCompletedTime, cleanupIntervalMs } = cleanup;
   return tables.countOverAge(now - cleanupIntervalMs, { retentionMs, useCompletedTime });
-}
-
-function emptyCounts(queue: string, paused: boolean): Counts {
-  return {
-    queue,
-    pending: 0,
-    delayed: 0,
-    processing: 0,
-    stalled: 0,
-    completed: 0,
-    failed: 0,
-    replaced: 0,
-    cancelled: 0,
-    expired: 0,
-    paused,
-    oldestDueAgeMs: null,
-    blockedBy: null,
-    blockedUntil: null,
-    full: false,
-  };
-}
-
-function isWorthTelling(counts: Counts): boolean {
-  return (
-    counts.paused || counts.pending > 0 || counts.processing > 0 || finishedStates.some((state) => counts[state] > 0)
-  );
 }

@@ -10,25 +10,29 @@ import type {
   Hint,
   Inserted,
   NewJob,
-  ReadRequest,
   Store,
   StoreContext,
   StoreWarning,
+  Traits,
 } from '../../core/store.js';
-import type { StandingFence, SubjectFence } from '../../core/subject.js';
+import { audit } from './audit.js';
 import { claim, extend } from './claim.js';
 import { insert } from './insert.js';
 import { keepLimits } from './limits.js';
 import { move } from './move.js';
-import { find, readLog, tally } from './read.js';
+import { plan } from './plan.js';
+import { claimsOf, find, lanes, ledger, overdueOf, tally } from './read.js';
 import { note, settle } from './settle.js';
 import { beginStep, closeStep, hintsOf, type Step } from './step.js';
-import { fenceSubject } from './subjects.js';
-import { sweep } from './sweep.js';
+import { fenceSubject, unfenceSubject } from './subjects.js';
+import { sweep, sweepInTerm } from './sweep.js';
 import type { Tables, Transact } from './tables.js';
+import { endTerm } from './term.js';
+import { livingCards, why } from './why.js';
 
 export interface LocalEngine {
   readonly engine: Engine;
+  readonly traits: Traits;
   readonly durability: Durability;
   /** One atomic step that may write. */
   readonly transact: Transact;
@@ -89,20 +93,9 @@ function localStore(engine: LocalEngine, context: StoreContext): Store {
   }
   const look = <T>(verb: (step: Step) => T): Promise<T> => engine.reading((tables) => verb(beginStep(tables, now())));
 
-  const pause = (
-    what: string | null | { readonly subject: string },
-    how: boolean | SubjectFence | null,
-  ): Promise<StandingFence | null | void> =>
-    change((step) => {
-      if (typeof how === 'boolean') pauseQueue(step, what as string | null, how);
-      else return fenceSubject(step, (what as { readonly subject: string }).subject, how);
-    });
-
-  const read = (request: ReadRequest): Promise<unknown> =>
-    request.log === 'identity' ? engine.identity() : look((step) => readLog(step, request));
-
   return {
     engine: engine.engine,
+    traits: engine.traits,
     durability: engine.durability,
     insert(jobs, { atomic, tx }) {
       const verb = (step: Step): readonly Inserted[] => insert(step, jobs, atomic);
@@ -130,10 +123,29 @@ function localStore(engine: LocalEngine, context: StoreContext): Store {
       return swept;
     },
     move: (request) => (request.dryRun ? look((step) => move(step, request)) : change((step) => move(step, request))),
-    pause: pause as Store['pause'],
+    async sweepInTerm(term, request) {
+      const swept = await change((step) => sweepInTerm(step, term, request));
+      engine.swept?.(swept.more);
+      return swept;
+    },
+    endTerm: (holder, entry) => change((step) => endTerm(step, holder, entry)),
+    pause: (queue, paused) => change((step) => pauseQueue(step, queue, paused)),
+    fence: (subject, fence) => change((step) => fenceSubject(step, subject, fence)),
+    unfence: (subject) => change((step) => unfenceSubject(step, subject)),
     find: (request) => look((step) => find(step, request)),
     tally: (cleanup) => look((step) => tally(step, cleanup)),
-    read: read as Store['read'],
+    readEvents: ({ after, limit }) => look(({ tables }) => tables.events(after, limit)),
+    readLines: (id) => look(({ tables }) => tables.lines(id)),
+    readClaims: (owner) => look((step) => claimsOf(step, owner)),
+    countDue: ({ types, queues, limit }) => look((step) => step.tables.countDue(types, queues, step.now, limit)),
+    readLanes: () => look(lanes),
+    readWhy: (id) => look((step) => why(step, id)),
+    readPlan: (request) => look((step) => plan(step, request)),
+    readLedger: (request) => look((step) => ledger(step, request)),
+    readAudit: (request) => look((step) => audit(step, request)),
+    readWorkers: () => look(livingCards),
+    readIdentity: () => engine.identity(),
+    readOverdue: (request) => look((step) => overdueOf(step, request)),
     note: (owner, notes) => change((step) => note(step, owner, notes)),
     subscribe(listener) {
       engine.listeners.add(listener);

@@ -21,18 +21,18 @@ function standing({ tables, now }: Step, subject: string | null): Fence | undefi
   return fence && fence.until > now ? fence : undefined;
 }
 
-/** Null lifts it. */
-export function fenceSubject(step: Step, subject: string, fence: SubjectFence | null): StandingFence | null {
+export function fenceSubject(step: Step, subject: string, { reason, forMs }: SubjectFence): StandingFence {
   const { tables, now } = step;
   const before = standing(step, subject);
-  if (!fence) {
-    tables.dropFence(subject);
-    return before ? { at: now, until: before.until } : null;
-  }
-  const { reason, forMs } = fence;
   const until = Math.max(before?.until ?? 0, forMs === null ? farAway : Math.min(now + forMs, farAway));
   tables.setFence({ subject, at: now, until, reason, dueAt: Math.min(now + firstLookMs, until) });
   return { at: now, until };
+}
+
+export function unfenceSubject(step: Step, subject: string): StandingFence | null {
+  const before = standing(step, subject);
+  step.tables.dropFence(subject);
+  return before ? { at: step.now, until: before.until } : null;
 }
 
 export function refusalOfSubject(step: Step, { id, subject }: NewJob): Refusal | null {

@@ -3,14 +3,14 @@
  * when those before it have nothing left to remove, so that in the end exactly the same jobs go, whatever the limit.
  */
 import type { CleanupPolicy } from '../../core/policy.js';
-import type { RemovedWhy, Swept, SweepRequest } from '../../core/store.js';
+import type { CleanupRequest, RemovedWhy, SweepRequest, Swept, SweptInTerm, Term } from '../../core/store.js';
 import { tend } from './claim.js';
 import { liftHolds } from './hold.js';
 import { removeRow } from './move.js';
 import type { Step } from './step.js';
 import { collectFenced } from './subjects.js';
 import type { Row } from './tables.js';
-import { noteTerm, takeTerm } from './term.js';
+import { takeTerm } from './term.js';
 
 const liftedMax = 500;
 
@@ -22,17 +22,26 @@ const nothing: Swept = {
   removedBy: { age: 0, count: 0, cap: 0 },
   owing: [],
   dueThings: [],
-  term: null,
-  busy: false,
   more: false,
 };
 
-export function sweep(step: Step, { limit, cleanup, term, entry }: SweepRequest): Swept {
-  if (entry !== null && term) return { ...nothing, term: noteTerm(step, term.holder, entry) };
+export function sweep(step: Step, { limit, cleanup }: SweepRequest): Swept {
+  const tended = tendAll(step, limit);
+  return cleanup ? cleanUpAfter(step, tended, cleanup, limit) : tended;
+}
+
+/** Another's term keeps from cleaning up, not from tending. */
+export function sweepInTerm(step: Step, term: Term, { limit, cleanup }: CleanupRequest): SweptInTerm {
+  const tended = tendAll(step, limit);
+  const no = takeTerm(step, term);
+  return { ...(no === null ? tended : cleanUpAfter(step, tended, cleanup, limit)), term: no };
+}
+
+function tendAll(step: Step, limit: number): Swept {
   const lifted = liftHolds(step, liftedMax);
   const { lapsed, expired, more } = tend(step);
   const { fenced, more: moreFenced } = collectFenced(step, limit);
-  const tended = {
+  return {
     ...nothing,
     examined: lapsed + expired + fenced,
     lapsed,
@@ -40,9 +49,9 @@ export function sweep(step: Step, { limit, cleanup, term, entry }: SweepRequest)
     fenced,
     more: more || moreFenced || lifted === liftedMax,
   };
-  if (!cleanup) return tended;
-  const no = term && takeTerm(step, term);
-  if (term && no === null) return { ...tended, busy: true };
+}
+
+function cleanUpAfter(step: Step, tended: Swept, cleanup: CleanupPolicy, limit: number): Swept {
   step.tables.dropCards(step.now);
   const cleaned = cleanUp(step, cleanup, limit);
   const dueThings = step.tables.dueThings(step.now, null, limit).map(({ id }) => id);
@@ -53,7 +62,6 @@ export function sweep(step: Step, { limit, cleanup, term, entry }: SweepRequest)
     ...cleaned,
     examined: tended.examined + removed + cleaned.owing.length,
     dueThings,
-    term: no,
     more: tended.more || cleaned.more || dueThings.length === limit,
   };
 }

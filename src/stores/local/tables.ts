@@ -139,7 +139,7 @@ export interface Position {
 }
 
 /** Who cleans up. */
-export interface Term {
+export interface StoredTerm {
   readonly no: number;
   readonly holder: string;
   readonly until: number;
@@ -332,8 +332,8 @@ export interface Tables {
   addTombstone(tombstone: Tombstone): void;
 
   // The maintainer's term and its ledger.
-  term(): Term | undefined;
-  setTerm(term: Term): void;
+  term(): StoredTerm | undefined;
+  setTerm(term: StoredTerm): void;
   /** Appends, and trims to the newest entries. */
   addEntry(body: string): void;
   /** Below a number, newest first. */

@@ -28,12 +28,14 @@ export function memoryStore(): StoreFactory {
 
   return {
     engine: 'memory',
+    isVolatile: true,
     async open(context: StoreContext) {
       const namespace = namespaceOf(context);
       const { transact, listeners } = namespace;
       return openLocal(
         {
           engine: 'memory',
+          traits: { isVolatile: true, insertsAbreast: 1, leastSweep: 50 },
           durability: 'process',
           transact,
           reading: transact,

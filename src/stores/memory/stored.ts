@@ -1,8 +1,7 @@
 /** What a find reads: every stored row stands in the lists of its state, its type, its subject, its key and its owner. */
-import { askedColumns } from '../../core/columns.js';
 import { type FinishedState, finishedStates } from '../../core/job.js';
-import { systemQueue } from '../../core/names.js';
 import type { JobFilter } from '../../core/store.js';
+import { passes } from '../local/filter.js';
 import type { Row, Scanned, ScanRequest } from '../local/tables.js';
 import { newestOf, Ordered } from './ordered.js';
 
@@ -104,19 +103,4 @@ function sizeOf(lists: readonly Ordered<Row>[]): number {
 
 function newestFirst(rows: Iterable<Row>, before: number): Row[] {
   return [...rows].filter((row) => row.seq < before).sort((a, b) => b.seq - a.seq);
-}
-
-function passes(row: Row, filter: JobFilter): boolean {
-  const { states, types, queues, before, after } = filter;
-  if (!filter.system && row.queue === systemQueue) return false;
-  const live = row.state === null;
-  if (
-    states !== null &&
-    !(live ? states.some((s) => s === 'pending' || s === 'processing' || s === 'expired') : states.includes(row.state!))
-  )
-    return false;
-  if (types !== null && !types.includes(row.type)) return false;
-  if (queues !== null && !queues.includes(row.queue)) return false;
-  if (!askedColumns.every((asked) => asked.passes(row, filter))) return false;
-  return (before === null || row.createdAt < before) && (after === null || row.createdAt > after);
 }

@@ -1,17 +1,15 @@
 /** The tables in memory: maps, and lines whose stale entries are skipped. */
-import type { LogLine } from '../../core/store.js';
-import { bounds, type ClaimRecord, type Row, type Tables, type TallyState, type Tombstone } from '../local/tables.js';
+import { runningIn } from '../local/limits.js';
+import { emptySideState, sideTables } from '../local/side-tables.js';
+import { bounds, type ClaimRecord, type Row, type Tables, type Tombstone } from '../local/tables.js';
 import { createEventLog } from './events.js';
-import { createFences } from './fences.js';
 import { createFinished } from './finished.js';
 import { RowsById } from './ids.js';
 import { createInTurn } from './in-turn.js';
-import { createLimits } from './limits.js';
 import type { Ordered } from './ordered.js';
 import { createOwned } from './owned.js';
 import { createPending } from './pending.js';
 import { createStored, enter, leave } from './stored.js';
-import { createTerm } from './term.js';
 
 export function createTables(): Tables {
   /** Live and finished. */
@@ -29,10 +27,8 @@ export function createTables(): Tables {
   const turns = new Map<string, number>();
   const claims = new Map<number, ClaimRecord>();
   const inTurn = createInTurn();
-  const tally = new Map<string, Map<TallyState, number>>(); // queue → state → how many
-  const paused = new Set<string>();
+  const side = emptySideState();
   const events = createEventLog();
-  const lines = new Map<string, LogLine[]>();
   const tombstones = new Map<string, Tombstone>();
   /** It goes on where it stopped: a new one would step over every entry that was deleted before the first. */
   const oldestTombstones = tombstones.keys();
@@ -57,6 +53,7 @@ export function createTables(): Tables {
   }
 
   return {
+    ...sideTables(side),
     nextSeq: () => ++seq,
     nextEpoch: (least) => (epoch = Math.max(epoch + 1, least)),
     lastEpoch: () => epoch,
@@ -137,7 +134,7 @@ export function createTables(): Tables {
       else finished.remove(row);
       if (row.heldUntil !== null) owned.dropHold(row);
       stored.drop(row);
-      lines.delete(row.id);
+      side.lines.delete(row.id);
     },
     overAge: (now, rule, limit) => finished.overAge(now, rule, limit),
     countOverAge: (now, rule) => finished.countOverAge(now, rule),
@@ -156,19 +153,8 @@ export function createTables(): Tables {
     owning: (ids) => owned.owning(ids),
     ownedCount: (id) => owned.ownedCount(id),
     dueThings: (now, after, limit) => owned.dueThings(now, after, limit),
-    ...createTerm(),
 
     scan: (request) => stored.scan(request),
-    *tallies() {
-      for (const [queue, states] of tally) for (const [state, n] of states) yield { queue, state, n };
-    },
-    count(queue, state, delta) {
-      let states = tally.get(queue);
-      if (!states) tally.set(queue, (states = new Map<TallyState, number>()));
-      const n = (states.get(state) ?? 0) + delta;
-      if (n !== 0) states.set(state, n);
-      else if (states.delete(state) && states.size === 0) tally.delete(queue);
-    },
     untold: (now) => pending.untold(now),
     countDue: (types, queues, now, limit) => pending.countDue(types, queues, now, limit),
     *stalledByQueue(now) {
@@ -183,18 +169,11 @@ export function createTables(): Tables {
     oldestDue: (now) => pending.oldestDue(now),
     dueLanes: (now) => pending.dueLanes(now),
 
-    ...createLimits(claims, (at) => stored.liveAt(at)),
-    pendingIn: (queue) => tally.get(queue)?.get('pending') ?? 0,
+    running: (queues) => runningIn(claims.values(), (at) => stored.liveAt(at), queues),
     expiredIn: (queue, now, limit) => pending.expiredIn(queue, now, limit),
-
-    paused: () => paused,
-    setPaused: (word, on) => void (on ? paused.add(word) : paused.delete(word)),
-    ...createFences(),
 
     addEvents: (at, list) => events.add(at, list),
     events: (after, limit) => events.read(after, limit),
-    addLines: (row, added) => void lines.set(row.id, [...(lines.get(row.id) ?? []), ...added]),
-    lines: (id) => lines.get(id) ?? [],
     tombstone: (id) => tombstones.get(id),
     addTombstone(tombstone) {
       tombstones.delete(tombstone.id);

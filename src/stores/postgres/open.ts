@@ -1,5 +1,6 @@
 /** The PostgreSQL store: one database, any number of processes and machines. */
 import { LastoutError } from '../../core/errors.js';
+import { createShared } from '../../core/shared.js';
 import type { Store, StoreContext, StoreFactory } from '../../core/store.js';
 import type { System } from '../../core/system.js';
 import { type Call, createCall, inOrder } from './call.js';
@@ -13,27 +14,10 @@ import { postgresVerbs } from './store.js';
 
 export function postgresStore(source: PostgresSource, options: PostgresOptions = {}): StoreFactory {
   const connectTo = serverOf(source, options);
-  let shared: Promise<Shared> | null = null;
-  let users = 0;
-
-  async function acquire(system: System): Promise<Shared> {
-    users += 1;
-    try {
-      shared ??= connectTo(system).then((server) => ({ server, namespaces: new Map() }));
-      return await shared;
-    } catch (error) {
-      await release();
-      throw error;
-    }
-  }
-  async function release(): Promise<void> {
-    users -= 1;
-    if (users > 0 || !shared) return;
-    const closing = shared;
-    shared = null;
-    const open = await closing.catch(() => null);
-    await Promise.all([open?.server.ear.end(), open?.server.pool.end()]);
-  }
+  const { acquire, release } = createShared(
+    async (system: System): Promise<Connected> => ({ server: await connectTo(system), namespaces: new Map() }),
+    ({ server }) => Promise.all([server.ear.end(), server.pool.end()]),
+  );
 
   return {
     engine: 'postgres',
@@ -54,7 +38,7 @@ export function postgresStore(source: PostgresSource, options: PostgresOptions =
 }
 
 /** What the queues of one factory have in common. */
-interface Shared {
+interface Connected {
   readonly server: Server;
   readonly namespaces: Map<string, Meeting>;
 }
@@ -85,6 +69,7 @@ async function storeOn({ server, place, meeting, context, release }: StoreParts)
   return {
     ...verbs,
     engine: 'postgres',
+    traits: { isVolatile: false, insertsAbreast: 1, leastSweep: 50 },
     durability: place.durability,
     subscribe(listener, from) {
       const part = meeting.join(listener, from);

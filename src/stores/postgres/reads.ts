@@ -6,12 +6,13 @@ import type {
   AuditKind,
   AuditPage,
   Gone,
+  Inspection,
   LedgerPage,
-  LogAnswer,
+  PageRequest,
   PlannedOwner,
   PlanPage,
   PlanPart,
-  ReadRequest,
+  PlanRequest,
   RemovedWhy,
   RetentionRule,
   Why,
@@ -21,46 +22,37 @@ import type { Call } from './call.js';
 import { eventPage, fromOf } from './events.js';
 import { jobIn } from './rows.js';
 
-export async function readLog(
-  call: Call,
-  now: number | null,
-  request: Exclude<ReadRequest, { log: 'overdue' }>,
-): Promise<LogAnswer> {
-  switch (request.log) {
-    case 'events': {
-      const from = fromOf(request.after);
-      const rows = await call('read_events_v2', [from?.row ?? null, request.limit]);
-      return eventPage(rows, request.after, from, request.limit);
-    }
-    case 'job': {
-      const rows = (await call('read_lines_v1', [request.id])) as [number, string, string | null][];
+type Reads = Omit<Inspection, 'find' | 'tally' | 'readOverdue' | 'check'>;
+
+export function readsOn(call: Call, now: () => number | null): Reads {
+  return {
+    async readEvents({ after, limit }) {
+      const from = fromOf(after);
+      return eventPage(await call('read_events_v2', [from?.row ?? null, limit]), after, from, limit);
+    },
+    async readLines(id) {
+      const rows = (await call('read_lines_v1', [id])) as [number, string, string | null][];
       return rows.map(([at, message, fields]) => ({ at, message, fields }));
-    }
-    case 'claims': {
-      const rows = (await call('read_claims_v1', [request.owner])) as [number, string | null][];
+    },
+    async readClaims(owner) {
+      const rows = (await call('read_claims_v1', [owner])) as [number, string | null][];
       return rows.map(([epoch, ids]) => ({ epoch, ids: idsIn(ids) }));
-    }
-    case 'due': {
-      const { types, queues, limit } = request;
-      return ((await call('read_due_v1', [now, types.join(), queues?.join() ?? null, limit])) as [[number]])[0][0];
-    }
-    case 'lanes': {
-      const rows = (await call('read_lanes_v1', [now])) as [string, string, number][];
+    },
+    async countDue({ types, queues, limit }) {
+      const args = [now(), types.join(), queues?.join() ?? null, limit];
+      return ((await call('read_due_v1', args)) as [[number]])[0][0];
+    },
+    async readLanes() {
+      const rows = (await call('read_lanes_v1', [now()])) as [string, string, number][];
       return rows.map(([type, queue, waitedMs]) => ({ type, queue, waitedMs }));
-    }
-    case 'why':
-      return readWhy(call, now, request.id);
-    case 'plan':
-      return readPlan(call, now, request);
-    case 'ledger':
-      return readLedger(call, request);
-    case 'audit':
-      return readAudit(call, now, request);
-    case 'workers':
-      return readWorkers(call, now);
-    case 'identity':
-      return ((await call('read_identity_v1', [])) as [[string]])[0][0];
-  }
+    },
+    readWhy: (id) => readWhy(call, now(), id),
+    readPlan: (request) => readPlan(call, now(), request),
+    readLedger: (request) => readLedger(call, request),
+    readAudit: (request) => readAudit(call, now(), request),
+    readWorkers: () => readWorkers(call, now()),
+    readIdentity: async () => ((await call('read_identity_v1', [])) as [[string]])[0][0],
+  };
 }
 
 /** Ids have no commas. */
@@ -112,14 +104,7 @@ function goneIn([, at, why, type, queue, state, reason]: WhyRow): Gone | null {
   return at === null ? null : { at, why, type, queue, state, reason };
 }
 
-interface PageRequest {
-  readonly cursor: string | null;
-  readonly limit: number;
-}
-
 type PlanRow = readonly [part: string, n: number, bytes: number, text: string | null];
-
-type PlanRequest = ReadRequest & { readonly log: 'plan' };
 
 async function readPlan(
   call: Call,

@@ -2,33 +2,24 @@
 import { hintsIn, stalledIn } from '../../core/hints.js';
 import { seqOf } from '../../core/refusal.js';
 import {
-  type AuditPage,
   type ClaimRequest,
-  type DueLane,
-  type EventPage,
   farAway,
-  type HeldClaim,
   type Hint,
   type Inserted,
   type JobFilter,
-  type LedgerPage,
-  type LogLine,
   type Move,
   type Moved,
   type NewJob,
   noFilter,
   type OverduePage,
-  type PlanPage,
-  type LogAnswer,
-  type ReadRequest,
   type SettleAnswer,
   type Store,
   type StoreContext,
-  type Swept,
+  type SweepRequest,
+  type SweptInTerm,
+  type Term,
   type Under,
   type When,
-  type Why,
-  type WorkerCard,
 } from '../../core/store.js';
 import type { SqlClient } from '../../core/job.js';
 import type { StandingFence, SubjectFence } from '../../core/subject.js';
@@ -38,7 +29,7 @@ import { insertedIn } from './answers.js';
 import { isDuplicate } from './errors.js';
 import { createHolds } from './holds.js';
 import { jobsIn, mixedArgs } from './jobs-in.js';
-import { idsIn, readLog } from './reads.js';
+import { idsIn, readsOn } from './reads.js';
 import { jobIn } from './rows.js';
 import { snake } from './sql/columns.js';
 import { tallyIn } from './tally.js';
@@ -51,7 +42,7 @@ export interface VerbParts {
   give(hints: readonly Hint[]): void;
 }
 
-export type Verbs = Omit<Store, 'engine' | 'durability' | 'subscribe' | 'check' | 'close'>;
+export type Verbs = Omit<Store, 'engine' | 'traits' | 'durability' | 'subscribe' | 'check' | 'close'>;
 
 export async function postgresVerbs(parts: VerbParts): Promise<Verbs> {
   await keepLimits(parts);
@@ -107,40 +98,23 @@ function verbsOn({ call, context, sender, give }: VerbParts): Verbs {
     return claimed;
   }
 
-  async function pause(
-    what: string | null | { readonly subject: string },
-    how: boolean | SubjectFence | null,
-  ): Promise<StandingFence | null | void> {
-    if (typeof how !== 'boolean') {
-      const { subject } = what as { readonly subject: string };
-      const args = [now(), subject, how !== null, how?.reason ?? null, how?.forMs ?? null];
-      const [fence] = (await call('pause_subject_v1', args)) as [[number, number]?];
-      return fence ? { at: fence[0], until: fence[1] } : null;
-    }
-    const [[hints]] = (await call('pause_v1', [sender, what, how])) as [[string]];
-    tell(hints);
+  async function sweepAs(term: Term | null, { limit, cleanup }: SweepRequest): Promise<SweptInTerm> {
+    const row = await sweepCall([
+      ...[limit, cleanup?.jobRetentionMs ?? null, cleanup?.useCompletedTime ?? true],
+      cleanup && numberOrNull(cleanup.maxStoredJobs),
+      ...[term?.holder ?? null, term?.ttlMs ?? null, null],
+    ]);
+    tell(row[7]);
+    return sweptIn(row);
+  }
+  async function sweepCall(args: readonly unknown[]): Promise<SweptRow> {
+    return ((await call('sweep_v1', [now(), sender, cap, ...args])) as unknown as [SweptRow])[0];
   }
 
-  function read(request: ReadRequest & { log: 'events' }): Promise<EventPage>;
-  function read(request: ReadRequest & { log: 'job' }): Promise<readonly LogLine[]>;
-  function read(request: ReadRequest & { log: 'claims' }): Promise<readonly HeldClaim[]>;
-  function read(request: ReadRequest & { log: 'due' }): Promise<number>;
-  function read(request: ReadRequest & { log: 'lanes' }): Promise<readonly DueLane[]>;
-  function read(request: ReadRequest & { log: 'why' }): Promise<Why | null>;
-  function read(request: ReadRequest & { log: 'plan' }): Promise<PlanPage>;
-  function read(request: ReadRequest & { log: 'ledger' }): Promise<LedgerPage>;
-  function read(request: ReadRequest & { log: 'audit' }): Promise<AuditPage>;
-  function read(request: ReadRequest & { log: 'workers' }): Promise<readonly WorkerCard[]>;
-  function read(request: ReadRequest & { log: 'identity' }): Promise<string>;
-  function read(request: ReadRequest & { log: 'overdue' }): Promise<OverduePage>;
-  function read(request: ReadRequest): Promise<LogAnswer> {
-    return request.log === 'overdue' ? overdue(request) : readLog(call, now(), request);
-  }
-
-  async function overdue({ types, ids, cursor, limit }: ReadRequest & { log: 'overdue' }): Promise<OverduePage> {
-    const filter = filterIn({ ...noFilter, states: ['pending', 'processing'], types, ids });
-    const [first, ...rows] = await call('read_overdue_v1', [now(), JSON.stringify(filter), belowOf(cursor), limit]);
-    return { doubt: first![2] as string | null, ...foundIn(rows) };
+  async function fence(subject: string, how: SubjectFence | null): Promise<StandingFence | null> {
+    const args = [now(), subject, how !== null, how?.reason ?? null, how?.forMs ?? null];
+    const [standing] = (await call('pause_subject_v1', args)) as [[number, number]?];
+    return standing ? { at: standing[0], until: standing[1] } : null;
   }
 
   return {
@@ -192,15 +166,12 @@ function verbsOn({ call, context, sender, give }: VerbParts): Verbs {
       if (settled.claimed) holds.learn(settled.claimed, rows);
       return settled;
     },
-    async sweep({ limit, cleanup, term, entry }) {
-      const [row] = (await call('sweep_v1', [
-        ...[now(), sender, cap, limit, cleanup?.jobRetentionMs ?? null, cleanup?.useCompletedTime ?? true],
-        cleanup && numberOrNull(cleanup.maxStoredJobs),
-        ...[term?.holder ?? null, term?.ttlMs ?? null, entry],
-      ])) as unknown as [SweptRow];
-      tell(row[7]);
-      return sweptIn(row);
+    async sweep(request) {
+      const { term: _, ...swept } = await sweepAs(null, request);
+      return swept;
     },
+    sweepInTerm: sweepAs,
+    endTerm: async (holder, entry) => (await sweepCall([1, null, true, null, holder, null, entry]))[10],
     async move({ filter, move, dryRun, cursor, limit }) {
       const args = [JSON.stringify(filterIn(filter)), belowOf(cursor), limit, JSON.stringify(moveIn(move)), dryRun];
       const rows = await call('move_v1', [now(), sender, cap, ...args]);
@@ -208,14 +179,24 @@ function verbsOn({ call, context, sender, give }: VerbParts): Verbs {
       tell(hints);
       return { items: (rows.slice(0, -1) as MovedRow[]).map(movedIn), next: cursorOf(next) };
     },
-    pause: pause as Store['pause'],
+    async pause(queue, paused) {
+      const [[hints]] = (await call('pause_v1', [sender, queue, paused])) as [[string]];
+      tell(hints);
+    },
+    fence: async (subject, how) => (await fence(subject, how))!,
+    unfence: (subject) => fence(subject, null),
     async find({ filter, cursor, limit }) {
       return foundIn(await call('find_v1', [now(), JSON.stringify(filterIn(filter)), belowOf(cursor), limit]));
     },
     async tally({ jobRetentionMs, cleanupIntervalMs, useCompletedTime }) {
       return tallyIn(await call('tally_v1', [now(), jobRetentionMs, cleanupIntervalMs, useCompletedTime]));
     },
-    read,
+    ...readsOn(call, now),
+    async readOverdue({ types, ids, cursor, limit }) {
+      const filter = filterIn({ ...noFilter, states: ['pending', 'processing'], types, ids });
+      const [first, ...rows] = await call('read_overdue_v1', [now(), JSON.stringify(filter), belowOf(cursor), limit]);
+      return { doubt: first![2] as string | null, ...foundIn(rows) };
+    },
     async note(owner, notes) {
       if (notes.length === 0) return [];
       const [[answers, hints]] = (await call('note_v1', [now(), sender, owner, JSON.stringify(notes)])) as [
@@ -249,7 +230,7 @@ type SweptRow = readonly [
   ...[owing: string | null, dueThings: string | null, term: number | null, busy: boolean],
 ];
 
-function sweptIn([lapsed, expired, fenced, age, count, cap, more, , owing, dueThings, term, busy]: SweptRow): Swept {
+function sweptIn([lapsed, expired, fenced, age, count, cap, more, , owing, dueThings, term]: SweptRow): SweptInTerm {
   return {
     examined: lapsed + expired + fenced + age + count + cap + idsIn(owing).length,
     lapsed,
@@ -259,7 +240,6 @@ function sweptIn([lapsed, expired, fenced, age, count, cap, more, , owing, dueTh
     owing: idsIn(owing),
     dueThings: idsIn(dueThings),
     term,
-    busy,
     more,
   };
 }

@@ -1,10 +1,9 @@
 /** The facts of tally_v1 put together. */
-import { finishedStates } from '../../core/job.js';
 import { isAllPaused, isPaused, namesIn } from '../../core/pauses.js';
 import type { QueueTally, Tally } from '../../core/store.js';
+import { type Counts, emptyCounts, isWorthTelling } from '../../core/tally.js';
 import type { Rows } from './run.js';
 
-type Counts = { -readonly [K in keyof QueueTally]: QueueTally[K] };
 type Numbers = readonly (number | null)[];
 
 /** How many more jobs a queue may start by what runs (null: any number), and when its rate lets one start again. */
@@ -59,30 +58,4 @@ function blockOf(
   if (paused) return { blockedBy: 'paused', blockedUntil: null };
   if (slots !== null && slots + stalled <= 0) return { blockedBy: 'concurrency', blockedUntil: null };
   return { blockedBy: opensAt === null ? null : 'rate', blockedUntil: opensAt };
-}
-
-function emptyCounts(queue: string, paused: boolean): Counts {
-  return {
-    queue,
-    pending: 0,
-    delayed: 0,
-    processing: 0,
-    stalled: 0,
-    completed: 0,
-    failed: 0,
-    replaced: 0,
-    cancelled: 0,
-    expired: 0,
-    paused,
-    oldestDueAgeMs: null,
-    blockedBy: null,
-    blockedUntil: null,
-    full: false,
-  };
-}
-
-function isWorthTelling(counts: Counts): boolean {
-  return (
-    counts.paused || counts.pending > 0 || counts.processing > 0 || finishedStates.some((state) => counts[state] > 0)
-  );
 }

@@ -1,5 +1,6 @@
 /** `lastout/redis` */
-import type { Durability, Store, StoreContext, StoreFactory } from '../../core/store.js';
+import { createShared } from '../../core/shared.js';
+import type { Durability, Store, StoreContext, StoreFactory, Traits } from '../../core/store.js';
 import { type Call, createCall, loadScripts } from './call.js';
 import { admit, inspect, inspectWriting, markScript, placeMark, wantedReplicas, writingScript } from './check.js';
 import { type Connection, createConnection } from './connection.js';
@@ -8,6 +9,7 @@ import { mayComeUp } from './errors.js';
 import { createHearing, type Hearing } from './hear.js';
 import { createMeeting, type Ear, type Meeting } from '../../core/meeting.js';
 import { identityScript, knownScript, openIdentity } from './identity.js';
+import type { System } from '../../core/system.js';
 import { upgradeLayout } from './layout.js';
 import { scripts } from './scripts.js';
 import { type RedisSource, readSource, type Source } from './source.js';
@@ -19,37 +21,21 @@ export type { GivenClient, RedisSource } from './source.js';
 /** Several queues may share one: they share its connections. */
 export function redisStore(from: RedisSource): StoreFactory {
   const source = readSource(from);
-  let shared: Promise<Shared> | null = null;
-  let users = 0;
-
-  async function acquire({ system }: StoreContext): Promise<Shared> {
-    users += 1;
-    try {
-      shared ??= connect(source, system);
-      return await shared;
-    } catch (error) {
-      await release();
-      throw error;
-    }
-  }
-  async function release(): Promise<void> {
-    users -= 1;
-    if (users > 0 || !shared) return;
-    const closing = shared;
-    shared = null;
-    const open = await closing.catch(() => null);
-    await open?.close();
-  }
+  const { acquire, release } = createShared(
+    (system: System) => connect(source, system),
+    (open: Connected) => open.close(),
+  );
 
   return {
     engine: 'redis',
+    takesReplicas: true,
     mayComeUp,
     async open(context) {
       if (source.isCluster && context.replicas !== undefined) throw noReplicas();
       // Nothing of a connection keeps the process alive, and somebody awaits this one.
       const letGo = context.system.timer(openMs, () => undefined, 'hold');
       try {
-        const open = await acquire(context);
+        const open = await acquire(context.system);
         try {
           return await openNamespace(open, context, release);
         } catch (error) {
@@ -65,12 +51,15 @@ export function redisStore(from: RedisSource): StoreFactory {
 
 const openMs = 15_000;
 
+/** The server has one thread: while it works on one batch, the next is made; and every claim waits behind a part of a sweep. */
+const traits: Traits = { isVolatile: false, insertsAbreast: 2, leastSweep: 25 };
+
 function noReplicas(): LastoutError {
   const message = 'replicas is for one primary with its replicas, and the given client is of a cluster: leave it out.';
   return new LastoutError('UNKNOWN_OPTION', message);
 }
 
-interface Shared {
+interface Connected {
   readonly source: Source;
   readonly connection: Connection;
   readonly hearing: Hearing;
@@ -79,7 +68,7 @@ interface Shared {
   close(): Promise<void>;
 }
 
-async function connect(source: Source, system: StoreContext['system']): Promise<Shared> {
+async function connect(source: Source, system: StoreContext['system']): Promise<Connected> {
   const connection = await createConnection(source, system);
   try {
     await connection.ready('hold');
@@ -114,7 +103,7 @@ function within({ database }: Source, hearing: Hearing): Ear {
   };
 }
 
-async function openNamespace(shared: Shared, context: StoreContext, release: () => Promise<void>): Promise<Store> {
+async function openNamespace(shared: Connected, context: StoreContext, release: () => Promise<void>): Promise<Store> {
   const { source, connection, hearing, meetings } = shared;
   const root = `${source.keyPrefix}{${context.namespace}}:`;
   const sender = `${source.database}/${context.system.id()}`;
@@ -140,6 +129,7 @@ async function openNamespace(shared: Shared, context: StoreContext, release: () 
   return {
     ...verbs,
     engine: 'redis',
+    traits,
     get durability() {
       return replicas === null ? shared.durability : 'replicated';
     },

@@ -6,10 +6,9 @@ import type {
   AuditKind,
   AuditPage,
   Card,
-  LogAnswer,
+  Inspection,
   PlanPage,
   PlanPart,
-  ReadRequest,
   RemovedWhy,
   RetentionRule,
   Why,
@@ -21,55 +20,51 @@ import { jobIn, shapesIn, type View } from './rows.js';
 /** A script stops everybody while it runs: more rows are read by more calls. */
 const rowsMax = 2_000;
 
-export async function readLog(
-  look: Reach,
-  request: Exclude<ReadRequest, { log: 'identity' | 'overdue' }>,
-): Promise<LogAnswer> {
-  switch (request.log) {
-    case 'events': {
-      const from = readFrom(request.after);
-      const reply = (await look('readEvents', [from.record, from.read + request.limit])) as EventsReply;
-      return eventPage(reply, request.after, from, request.limit);
-    }
-    case 'job':
-      return ((await look('readLines', [request.id])) as [string, string, string | null][]).map(
-        ([at, message, fields]) => ({ at: Number(at), message, fields }),
-      );
-    case 'claims':
-      return ((await look('readClaims', [request.owner])) as [string, string[]][])
-        .map(([epoch, ids]) => ({ epoch: Number(epoch), ids }))
-        .sort((a, b) => a.epoch - b.epoch);
-    case 'due':
-      return (await look('readDue', [...list(request.types), ...list(request.queues), request.limit])) as number;
-    case 'lanes':
+type Reads = Omit<Inspection, 'find' | 'tally' | 'readIdentity' | 'readOverdue' | 'check'>;
+
+export function readsOn(look: Reach): Reads {
+  return {
+    async readEvents({ after, limit }) {
+      const from = readFrom(after);
+      const reply = (await look('readEvents', [from.record, from.read + limit])) as EventsReply;
+      return eventPage(reply, after, from, limit);
+    },
+    async readLines(id) {
+      const lines = (await look('readLines', [id])) as [string, string, string | null][];
+      return lines.map(([at, message, fields]) => ({ at: Number(at), message, fields }));
+    },
+    async readClaims(owner) {
+      const claims = (await look('readClaims', [owner])) as [string, string[]][];
+      return claims.map(([epoch, ids]) => ({ epoch: Number(epoch), ids })).sort((a, b) => a.epoch - b.epoch);
+    },
+    countDue: async ({ types, queues, limit }) =>
+      (await look('readDue', [...list(types), ...list(queues), limit])) as number,
+    async readLanes() {
       return ((await look('readLanes', [])) as [string, string][]).map(([lane, waitedMs]) => {
         const colon = lane.lastIndexOf(':'); // a queue has none in its name
         return { type: lane.slice(0, colon), queue: lane.slice(colon + 1), waitedMs: Number(waitedMs) };
       });
-    case 'why':
-      return whyIn((await look('readWhy', [request.id])) as WhyReply);
-    case 'plan': {
-      const place = request.cursor === null ? '' : placeIn(request.cursor);
-      const { staying = 0, id = '' } = request;
-      const args = [...cleanupArgs(request.cleanup), Math.min(request.limit, rowsMax), place, staying, id];
+    },
+    readWhy: async (id) => whyIn((await look('readWhy', [id])) as WhyReply),
+    async readPlan({ cleanup, cursor, limit, staying = 0, id = '' }) {
+      const place = cursor === null ? '' : placeIn(cursor);
+      const args = [...cleanupArgs(cleanup), Math.min(limit, rowsMax), place, staying, id];
       return planIn((await look('readPlan', args)) as PlanReply);
-    }
-    case 'ledger': {
-      const below = request.cursor === null ? 0 : seqOf(request.cursor);
-      const [entries, next] = (await look('readLedger', [below, request.limit])) as [string[], string | null];
+    },
+    async readLedger({ cursor, limit }) {
+      const below = cursor === null ? 0 : seqOf(cursor);
+      const [entries, next] = (await look('readLedger', [below, limit])) as [string[], string | null];
       return { entries, next: cursorOf(next) };
-    }
-    case 'audit': {
-      const below = request.cursor === null ? 0 : seqOf(request.cursor);
-      return auditIn((await look('readAudit', [below, Math.min(request.limit, rowsMax)])) as AuditReply);
-    }
-    case 'workers':
-      return ((await look('readCards', [])) as [string, string, string][]).map(([owner, card, dueAt]) => ({
-        owner,
-        card: JSON.parse(card) as Card,
-        dueAt: Number(dueAt),
-      }));
-  }
+    },
+    async readAudit({ cursor, limit }) {
+      const below = cursor === null ? 0 : seqOf(cursor);
+      return auditIn((await look('readAudit', [below, Math.min(limit, rowsMax)])) as AuditReply);
+    },
+    async readWorkers() {
+      const cards = (await look('readCards', [])) as [string, string, string][];
+      return cards.map(([owner, card, dueAt]) => ({ owner, card: JSON.parse(card) as Card, dueAt: Number(dueAt) }));
+    },
+  };
 }
 
 type WhyReply =

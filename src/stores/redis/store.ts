@@ -9,11 +9,13 @@ import {
   type MoveOutcome,
   noFilter,
   type OverduePage,
-  type ReadRequest,
   type SettleAnswer,
   type Settlement,
   type Store,
   type StoredJob,
+  type SweepRequest,
+  type SweptInTerm,
+  type Term,
 } from '../../core/store.js';
 import type { StandingFence, SubjectFence } from '../../core/subject.js';
 import { cleanupArgs, cursorOf, filterArgs, list, moveText, type Value } from './args.js';
@@ -22,14 +24,14 @@ import { isLostData } from './errors.js';
 import { hintsIn, stalledIn } from '../../core/hints.js';
 import { insertAnswers, insertArgs, type InsertReply, jobArgs, printsOf, refusalOf } from './insert.js';
 import type { RedisParts } from './parts.js';
-import { readLog } from './read.js';
+import { readsOn } from './read.js';
 import { cancelError, claimedPlain, jobIn, reasonIn, shapesIn, type View } from './rows.js';
 import { scripts } from './scripts.js';
-import { closedTerm, type SweepReply, sweptIn } from './sweep.js';
-import { isWorthTelling, type TallyLine, tallyOf } from './tally.js';
+import { type SweepReply, sweptIn, termIn } from './sweep.js';
+import { talliesIn, type TallyLine } from './tally.js';
 import { toldOf } from '../../core/told.js';
 
-export type RedisVerbs = Omit<Store, 'engine' | 'durability' | 'subscribe' | 'check' | 'close'>;
+export type RedisVerbs = Omit<Store, 'engine' | 'traits' | 'durability' | 'subscribe' | 'check' | 'close'>;
 
 export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
   const { call, context, mark, give } = parts;
@@ -65,28 +67,17 @@ export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
     tell(line);
     limited = `${born},${at}`;
   }
-  async function read(request: ReadRequest): Promise<unknown> {
-    if (request.log === 'identity') return parts.identity.read();
-    return request.log === 'overdue' ? overdue(request) : readLog(look, request);
+  async function sweepAs(term: Term | null, { limit, cleanup }: SweepRequest): Promise<SweptInTerm> {
+    const rules = cleanup ? cleanupArgs(cleanup) : ['', '', 0];
+    const reply = await change('sweep', [limit, ...rules, term?.holder ?? '', term?.ttlMs ?? '']);
+    const [line, ...swept] = reply as [string, ...SweepReply];
+    tell(line);
+    return sweptIn(swept);
   }
-  async function overdue({ types, ids, cursor, limit }: ReadRequest & { log: 'overdue' }): Promise<OverduePage> {
-    const filter = { ...noFilter, states: live, types, ids };
-    const reply = await look('readOverdue', filterArgs(filter, cursor, limit));
-    const [next, shapeList, views, info] = reply as [...FoundReply, string];
-    return { doubt: await parts.doubtOf(info), ...foundIn([next, shapeList, views]) };
-  }
-
-  async function pause(
-    what: string | null | { readonly subject: string },
-    how: boolean | SubjectFence | null,
-  ): Promise<StandingFence | null | void> {
-    if (typeof how !== 'boolean') {
-      const { subject } = what as { readonly subject: string };
-      const error = how === null ? '' : cancelError(how.reason);
-      const [at, until] = (await change('pauseSubject', [subject, how?.forMs ?? '', error])) as [string?, string?];
-      return at === undefined ? null : { at: Number(at), until: Number(until) };
-    }
-    tell((await change('pause', [(what as string | null) ?? '*', +how])) as string);
+  async function fence(subject: string, how: SubjectFence | null): Promise<StandingFence | null> {
+    const error = how === null ? '' : cancelError(how.reason);
+    const [at, until] = (await change('pauseSubject', [subject, how?.forMs ?? '', error])) as [string?, string?];
+    return at === undefined ? null : { at: Number(at), until: Number(until) };
   }
 
   const verbs: RedisVerbs = {
@@ -122,14 +113,12 @@ export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
       tell(line);
       return { answers: answersIn(answers, places), claimed: next && claimedIn(claimed!, next) };
     },
-    async sweep({ limit, cleanup, term, entry }) {
-      if (term && entry !== null) return closedTerm((await change('closeTerm', [term.holder, entry])) as number);
-      const rules = cleanup ? cleanupArgs(cleanup) : ['', '', 0];
-      const reply = await change('sweep', [limit, ...rules, term?.holder ?? '', term?.ttlMs ?? '']);
-      const [line, ...swept] = reply as [string, ...SweepReply];
-      tell(line);
-      return sweptIn(swept);
+    async sweep(request) {
+      const { term: _, ...swept } = await sweepAs(null, request);
+      return swept;
     },
+    sweepInTerm: sweepAs,
+    endTerm: async (holder, entry) => termIn((await change('closeTerm', [holder, entry])) as number),
     async move({ filter, move, dryRun, cursor, limit }) {
       const newIds = move.kind === 'retry' ? move.newIds : [];
       const copies = (move.kind === 'retry' && move.copies) || null;
@@ -143,16 +132,27 @@ export async function redisVerbs(parts: RedisParts): Promise<RedisVerbs> {
         next: cursorOf(next),
       };
     },
-    pause: pause as Store['pause'],
+    async pause(queue, paused) {
+      tell((await change('pause', [queue ?? '*', +paused])) as string);
+    },
+    fence: async (subject, how) => (await fence(subject, how))!,
+    unfence: (subject) => fence(subject, null),
     async find({ filter, cursor, limit }) {
       return foundIn((await look('find', filterArgs(filter, cursor, limit))) as FoundReply);
     },
     async tally({ cleanupIntervalMs, jobRetentionMs, useCompletedTime }) {
       const reply = await look('tally', [cleanupIntervalMs, jobRetentionMs, +useCompletedTime]);
       const [queues, paused, overdue] = reply as [TallyLine[], number, number];
-      return { queues: queues.filter(isWorthTelling).map(tallyOf), paused: paused === 1, overdue };
+      return { queues: talliesIn(queues), paused: paused === 1, overdue };
     },
-    read: read as Store['read'],
+    ...readsOn(look),
+    readIdentity: () => parts.identity.read(),
+    async readOverdue({ types, ids, cursor, limit }) {
+      const filter = { ...noFilter, states: live, types, ids };
+      const reply = await look('readOverdue', filterArgs(filter, cursor, limit));
+      const [next, shapeList, views, info] = reply as [...FoundReply, string];
+      return { doubt: await parts.doubtOf(info), ...foundIn([next, shapeList, views]) };
+    },
     async note(owner, notes) {
       const args: Value[] = [owner, notes.length];
       for (const { id, epoch, progress, lines } of notes) {

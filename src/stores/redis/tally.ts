@@ -1,9 +1,10 @@
 /** What a tally answers. */
 import type { QueueTally } from '../../core/store.js';
+import { isWorthTelling } from '../../core/tally.js';
 
 export type TallyLine = readonly (string | number | null)[];
 
-export function tallyOf(line: TallyLine): QueueTally {
+function tallyOf(line: TallyLine): QueueTally {
   const n = (column: number): number => line[column] as number;
   const orNull = (column: number): number | null => (line[column] === null ? null : Number(line[column]));
   return {
@@ -25,8 +26,10 @@ export function tallyOf(line: TallyLine): QueueTally {
   };
 }
 
-/** Something of it is stored, or it was paused or resumed by its name. */
-export function isWorthTelling(line: TallyLine): boolean {
-  const { paused, pending, processing, completed, failed, cancelled, expired } = tallyOf(line);
-  return paused || line[14] === 1 || pending + processing + completed + failed + cancelled + expired > 0;
+/** A queue that was paused or resumed by its name is told, too. */
+export function talliesIn(lines: readonly TallyLine[]): readonly QueueTally[] {
+  return lines
+    .map((line) => ({ counts: tallyOf(line), isNamed: line[14] === 1 }))
+    .filter(({ counts, isNamed }) => isNamed || isWorthTelling(counts))
+    .map(({ counts }) => counts);
 }

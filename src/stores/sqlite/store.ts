@@ -4,6 +4,7 @@ import { show } from '../../core/duration.js';
 import { LastoutError } from '../../core/errors.js';
 import { ownOptions } from '../../core/own-options.js';
 import { reading } from '../../core/reading.js';
+import { createShared } from '../../core/shared.js';
 import type { ClaimRequest, Hint, NewJob, StoreContext, StoreFactory, StoreWarning } from '../../core/store.js';
 import { type LocalEngine, openLocal } from '../local/store.js';
 import type { Transact } from '../local/tables.js';
@@ -35,37 +36,22 @@ const defaultLockWaitMs = 10_000;
 export function sqliteStore(source: SqliteSource, options: SqliteOptions = {}): StoreFactory {
   const own = readSource(source);
   const settings = readOptions(options);
-  let shared: Promise<Shared> | null = null;
-  let users = 0;
-
-  async function acquire(context: StoreContext): Promise<Shared> {
-    users += 1;
-    try {
-      shared ??= connect(own, settings, context);
-      return await shared;
-    } catch (error) {
-      await release();
-      throw error;
-    }
-  }
-  async function release(): Promise<void> {
-    users -= 1;
-    if (users > 0 || !shared) return;
-    const closing = shared;
-    shared = null;
-    const open = await closing.catch(() => null);
-    if (open && 'file' in own) open.connection.db.close();
-  }
+  const { acquire, release } = createShared(
+    (context: StoreContext) => connect(own, settings, context),
+    ({ connection }) => {
+      if ('file' in own) connection.db.close();
+    },
+  );
 
   return {
     engine: 'sqlite',
     mayComeUp,
     async open(context) {
-      const shared = await acquire(context);
+      const connected = await acquire(context);
       try {
-        const namespace = await namespaceOf(shared, context);
-        await identify(shared.connection, context);
-        return await openLocal(engineOf(shared.connection, namespace, context, release), context);
+        const namespace = await namespaceOf(connected, context);
+        await identify(connected.connection, context);
+        return await openLocal(engineOf(connected.connection, namespace, context, release), context);
       } catch (error) {
         await release();
         throw error;
@@ -109,7 +95,7 @@ function readOptions(options: SqliteOptions): ConnectionOptions {
   return { synchronous, lockWaitMs };
 }
 
-interface Shared {
+interface Connected {
   readonly connection: Connection;
   readonly namespaces: Map<string, Promise<Namespace>>;
 }
@@ -121,7 +107,7 @@ interface Namespace {
   readonly listeners: Set<(hint: Hint) => void>;
 }
 
-async function connect(source: SqliteSource, settings: ConnectionOptions, context: StoreContext): Promise<Shared> {
+async function connect(source: SqliteSource, settings: ConnectionOptions, context: StoreContext): Promise<Connected> {
   const connection = await ('file' in source
     ? openFile(source.file, settings, context.system)
     : useGiven(source.db, settings, context.system));
@@ -129,7 +115,7 @@ async function connect(source: SqliteSource, settings: ConnectionOptions, contex
 }
 
 /** One for all who open it: what its tables remember is true as long as nobody else writes to them by the connection. */
-function namespaceOf({ connection, namespaces }: Shared, context: StoreContext): Promise<Namespace> {
+function namespaceOf({ connection, namespaces }: Connected, context: StoreContext): Promise<Namespace> {
   const known = namespaces.get(context.namespace);
   if (known) return known;
   const opening = openNamespace(connection, context);
@@ -175,6 +161,7 @@ function engineOf(
 
   return {
     engine: 'sqlite',
+    traits: { isVolatile: false, insertsAbreast: 1, leastSweep: 50 },
     durability: connection.durability,
     transact: step('writing'),
     reading: step('reading'),

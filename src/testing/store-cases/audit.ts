@@ -11,7 +11,7 @@ async function found(store: Store, limit: number): Promise<{ [name: string]: num
   const sums: { [name: string]: number } = {};
   let cursor: string | null = null;
   do {
-    const page: AuditPage = await store.read({ log: 'audit', cursor, limit });
+    const page: AuditPage = await store.readAudit({ cursor, limit });
     for (const { queue, state, n } of page.found) sums[`${queue} ${state}`] = (sums[`${queue} ${state}`] ?? 0) + n;
     cursor = page.next;
   } while (cursor !== null);
@@ -22,7 +22,7 @@ async function audit(store: Store, limit = 100): Promise<Books> {
   const books: Books = {};
   let cursor: string | null = null;
   do {
-    const page: AuditPage = await store.read({ log: 'audit', cursor, limit });
+    const page: AuditPage = await store.readAudit({ cursor, limit });
     for (const [kind, { created, released, live, attention }] of Object.entries(page.kinds)) {
       if (cursor !== null) assert.deepEqual([created, released], [0, 0], 'the totals come once');
       const sum = books[kind] ?? { created: 0, released: 0, live: 0, attention: [] };
@@ -46,22 +46,25 @@ const clean = (created: number, released: number): AuditKind => ({
 });
 
 export const auditCases = [
-  storeCase('read: the books of an empty store are empty', async ({ store }) => {
+  storeCase('readAudit: the books of an empty store are empty', async ({ store }) => {
     assert.deepEqual(await audit(store), {});
   }),
-  storeCase('read: the books count every job that was made, went and is there, whatever its state', async (bench) => {
-    await completed(bench, 3);
-    const [cancelled, removed] = [await bench.add(), await bench.add({ delay: 5 })];
-    await bench.cancel(cancelled);
-    await bench.remove(removed);
-    await bench.add();
-    await bench.take();
-    await bench.add({ exclusiveKey: 'k' });
-    await bench.add({ exclusiveKey: 'k' });
-    await bench.move([cancelled], { kind: 'retry', newIds: ['again'] });
-    for (const limit of [1, 2, 100]) assert.deepEqual(await audit(bench.store, limit), { job: clean(9, 1) });
-  }),
-  storeCase('read: the rows are counted by queue and state, as they are found', async (bench) => {
+  storeCase(
+    'readAudit: the books count every job that was made, went and is there, whatever its state',
+    async (bench) => {
+      await completed(bench, 3);
+      const [cancelled, removed] = [await bench.add(), await bench.add({ delay: 5 })];
+      await bench.cancel(cancelled);
+      await bench.remove(removed);
+      await bench.add();
+      await bench.take();
+      await bench.add({ exclusiveKey: 'k' });
+      await bench.add({ exclusiveKey: 'k' });
+      await bench.move([cancelled], { kind: 'retry', newIds: ['again'] });
+      for (const limit of [1, 2, 100]) assert.deepEqual(await audit(bench.store, limit), { job: clean(9, 1) });
+    },
+  ),
+  storeCase('readAudit: the rows are counted by queue and state, as they are found', async (bench) => {
     await completed(bench, 3);
     await bench.cancel(await bench.add({ queue: 'mail' }));
     await bench.insert({ type: 'once', key: 'k' }, { type: 'once', key: 'k', deduplication: 'replace' });
@@ -79,14 +82,14 @@ export const auditCases = [
         ...{ 'default failed': 1, 'default replaced': 1, 'mail cancelled': 1, 'lastout pending': 1 },
       });
   }),
-  storeCase('read: what a sweep removes is booked as released', async (bench) => {
+  storeCase('readAudit: what a sweep removes is booked as released', async (bench) => {
     await completed(bench, 4);
     bench.advance(1_000);
     await bench.cleanUp({ jobRetentionMs: 1 });
     await bench.add();
     assert.deepEqual(await audit(bench.store), { job: clean(5, 4) });
   }),
-  storeCase('read: jobs of queue lastout are booked by their type', async (bench) => {
+  storeCase('readAudit: jobs of queue lastout are booked by their type', async (bench) => {
     const [id] = await completed(bench, 1);
     const owned = await bench.add({ type: 'lastout.artifact', queue: 'lastout', ownedBy: id! });
     await bench.add({ type: 'lastout.temp', queue: 'lastout', ownedBy: id! });
@@ -97,19 +100,19 @@ export const auditCases = [
       'lastout.temp': clean(1, 0),
     });
   }),
-  storeCase('read: what was refused, skipped or existed before is not booked', async (bench) => {
+  storeCase('readAudit: what was refused, skipped or existed before is not booked', async (bench) => {
     const job = { id: 'given', given: true, deduplication: 'skip' as const };
     await bench.insert(job, job, { deduplication: 'skip' }, { ownedBy: 'nobody' });
     assert.deepEqual(await audit(bench.store), { job: clean(1, 0) });
   }),
-  storeCase('read: what came with a settlement is booked', async (bench) => {
+  storeCase('readAudit: what came with a settlement is booked', async (bench) => {
     const id = await bench.add();
     const { epoch, owner } = await bench.take();
     const settlement = { id, epoch, ending: ending.complete(), then: [newJob(), newJob()] };
     for (let i = 0; i < 2; i++) await bench.store.settle({ owner, settlements: [settlement], started: [], next: null });
     assert.deepEqual(await audit(bench.store), { job: clean(3, 0) });
   }),
-  inside('read: what a caller’s transaction takes back was never booked', async ({ store }, begin) => {
+  inside('readAudit: what a caller’s transaction takes back was never booked', async ({ store }, begin) => {
     for (const how of ['rollback', 'commit'] as const) {
       const transaction = await begin();
       await store.insert([newJob()], { atomic: true, tx: transaction.tx });

@@ -67,12 +67,12 @@ export function claim(store: Store, request: Partial<ClaimRequest> = {}): Promis
   });
 }
 
-/** One call of a whole cleanup, without a term unless one is given. */
+/** One call of a whole cleanup, without a term. */
 export function sweepOnce(
   store: Store,
-  { limit = 500, term = null, entry = null, ...policy }: Partial<SweepRequest & CleanupPolicy> = {},
+  { limit = 500, ...policy }: Partial<SweepRequest & CleanupPolicy> = {},
 ): Promise<Swept> {
-  return store.sweep({ limit, cleanup: cleanupOf(policy), term, entry });
+  return store.sweep({ limit, cleanup: cleanupOf(policy) });
 }
 
 /** Inserts and completes one job after another, a millisecond apart; their ids, oldest first. */
@@ -209,7 +209,7 @@ function claiming(
   store: Store,
   advance: (ms: number) => void,
 ): Pick<Bench, 'claimIds' | 'take' | 'settle' | 'note' | 'lapse' | 'tend' | 'cleanUp'> {
-  const tend = (): Promise<Swept> => store.sweep({ limit: 500, cleanup: null, term: null, entry: null });
+  const tend = (): Promise<Swept> => store.sweep({ limit: 500, cleanup: null });
   return {
     claimIds: async (request) => (await claim(store, request)).jobs.map(({ id }) => id),
     async take(request) {
@@ -239,7 +239,7 @@ function claiming(
     async cleanUp(policy) {
       const sum = { age: 0, count: 0, cap: 0 };
       for (let more = true; more; ) {
-        const swept = await store.sweep({ limit: 500, cleanup: cleanupOf(policy), term: null, entry: null });
+        const swept = await store.sweep({ limit: 500, cleanup: cleanupOf(policy) });
         for (const kind of ['age', 'count', 'cap'] as const) sum[kind] += swept.removedBy[kind];
         more = swept.more;
       }
@@ -279,11 +279,11 @@ function reading(store: Store): Pick<Bench, 'job' | 'error' | 'exists' | 'find' 
       return queues.find((found) => found.queue === queue) ?? { ...noTally, queue };
     },
     async watch() {
-      let { cursor } = await store.read({ log: 'events', after: null, limit: 1 });
+      let { cursor } = await store.readEvents({ after: null, limit: 1 });
       return async () => {
         const events: EventRecord[] = [];
         for (let full = true; full; ) {
-          const page = await store.read({ log: 'events', after: cursor, limit: 3 });
+          const page = await store.readEvents({ after: cursor, limit: 3 });
           assert.equal(page.reset, false, 'nothing was missed');
           events.push(...page.events);
           cursor = page.cursor;

@@ -74,7 +74,7 @@ export const codedCases = [
     assert.deepEqual(await bench.store.note(owner, [{ id, epoch, progress: coded('progress'), lines }]), ['ok']);
     assert.equal((await bench.job(id)).progress, coded('progress'));
     assert.equal((await news())[0]?.progress, coded('progress'));
-    const [line] = await bench.store.read({ log: 'job', id });
+    const [line] = await bench.store.readLines(id);
     assert.deepEqual([line?.message, line?.fields], ['', coded('line')]);
   }),
   storeCase('move: a copy that is coded anew has the id and the input that it was given', async (bench) => {

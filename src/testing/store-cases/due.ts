@@ -6,17 +6,17 @@ const due = (
   types: readonly string[] = ['mail'],
   queues: readonly string[] | null = null,
   limit = 100,
-): Promise<number> => store.read({ log: 'due', types, queues, limit });
+): Promise<number> => store.countDue({ types, queues, limit });
 
 /** In the order of names: a store may tell them in any. */
 const lanes = async ({ store }: Bench): Promise<readonly (readonly [string, string, number])[]> =>
-  (await store.read({ log: 'lanes' }))
+  (await store.readLanes())
     .map(({ type, queue, waitedMs }) => [type, queue, waitedMs] as const)
     .sort(([a, x], [b, y]) => (`${a} ${x}` < `${b} ${y}` ? -1 : 1));
 
 export const dueCases = [
   storeCase(
-    'read: each type and queue with due jobs is told once, with how long the oldest has waited',
+    'readLanes: each type and queue with due jobs is told once, with how long the oldest has waited',
     async (bench) => {
       await bench.insert({ type: 'a', priority: 5 }, { type: 'b', delay: 2_000 }, { type: 'd', delay: 9_000 });
       await bench.insert(
@@ -44,7 +44,7 @@ export const dueCases = [
       assert.deepEqual(await lanes(bench), due);
     },
   ),
-  storeCase('read: a type whose jobs all run, or have ended, is not told', async (bench) => {
+  storeCase('readLanes: a type whose jobs all run, or have ended, is not told', async (bench) => {
     await bench.insert({}, {});
     const hold = await bench.take({ slots: 1 });
     assert.equal((await lanes(bench)).length, 1);
@@ -56,7 +56,7 @@ export const dueCases = [
     bench.advance(700);
     assert.deepEqual(await lanes(bench), [['mail', 'default', 200]]);
   }),
-  storeCase('read: what is due is counted by type and queue', async (bench) => {
+  storeCase('countDue: what is due is counted by type and queue', async (bench) => {
     await bench.insert({}, { queue: 'fast' }, { type: 'sms' }, { type: 'sms', queue: 'fast' }, { type: 'fax' });
     assert.equal(await due(bench), 2);
     assert.equal(await due(bench, ['mail', 'sms']), 4);
@@ -66,7 +66,7 @@ export const dueCases = [
     assert.equal(await due(bench, []), 0);
     assert.equal(await due(bench, ['mail'], []), 0);
   }),
-  storeCase('read: what is delayed is not due before its time, and then is, promoted or not', async (bench) => {
+  storeCase('countDue: what is delayed is not due before its time, and then is, promoted or not', async (bench) => {
     await bench.insert({ delay: 1_000 }, { delay: 2_000, queue: 'fast' }, { delay: 2_000, type: 'sms' });
     assert.equal(await due(bench), 0);
     bench.advance(1_000);
@@ -77,7 +77,7 @@ export const dueCases = [
     await bench.tend();
     assert.equal(await due(bench), 2);
   }),
-  storeCase('read: what runs or has finished is not due', async (bench) => {
+  storeCase('countDue: what runs or has finished is not due', async (bench) => {
     await bench.insert({}, {});
     const hold = await bench.take({ slots: 1 });
     assert.equal(await due(bench), 1);
@@ -88,14 +88,14 @@ export const dueCases = [
     await bench.drain();
     assert.equal(await due(bench), 0);
   }),
-  storeCase('read: what a pause or an exclusive key holds back is due', async (bench) => {
+  storeCase('countDue: what a pause or an exclusive key holds back is due', async (bench) => {
     await bench.insert({ exclusiveKey: 'x' }, { exclusiveKey: 'x' }, { exclusiveKey: 'x' }, { queue: 'fast' });
     await bench.store.pause('fast', true);
     assert.equal(await due(bench), 4);
     await bench.take();
     assert.equal(await due(bench), 3);
   }),
-  storeCase('read: what is past its ttl is not due, swept or not', async (bench) => {
+  storeCase('countDue: what is past its ttl is not due, swept or not', async (bench) => {
     await bench.insert({ ttlMs: 1_000 }, { ttlMs: 1_000, exclusiveKey: 'x' }, { ttlMs: 1_000, exclusiveKey: 'x' });
     await bench.insert({ ttlMs: 1_000, delay: 500 }, {});
     assert.equal(await due(bench), 4);
@@ -104,7 +104,7 @@ export const dueCases = [
     await bench.tend();
     assert.equal(await due(bench), 1);
   }),
-  storeCase('read: what is due is counted up to the limit', async (bench) => {
+  storeCase('countDue: what is due is counted up to the limit', async (bench) => {
     await bench.insert(...Array.from({ length: 6 }, (_, n) => ({ queue: n < 3 ? 'default' : 'fast' })));
     await bench.insert({ delay: 10 }, { delay: 10 });
     bench.advance(10);

@@ -12,7 +12,7 @@ function tells(
   act: (bench: Bench) => Promise<unknown>,
   before: (bench: Bench) => Promise<unknown> = async () => undefined,
 ) {
-  return storeCase(`read: ${rule}`, async (bench) => {
+  return storeCase(`readEvents: ${rule}`, async (bench) => {
     await before(bench);
     const news = await bench.watch();
     await act(bench);
@@ -124,7 +124,7 @@ const transitions = [
 
 export const eventCases = [
   ...transitions,
-  storeCase('read: events carry their instant, type, queue, subject and attempt', async (bench) => {
+  storeCase('readEvents: events carry their instant, type, queue, subject and attempt', async (bench) => {
     await bench.insert({ id: 'a', queue: 'fast', subject: 'trip:1' });
     const news = await bench.watch();
     bench.advance(5);
@@ -140,7 +140,7 @@ export const eventCases = [
       attempt: 1,
     });
   }),
-  storeCase('read: events carry ids and never payloads', async (bench) => {
+  storeCase('readEvents: events carry ids and never payloads', async (bench) => {
     const news = await bench.watch();
     const secret = 'do-not-tell';
     await bench.add({ input: `"${secret}"`, metadata: `{"m":"${secret}"}`, key: secret, exclusiveKey: secret });
@@ -153,53 +153,53 @@ export const eventCases = [
     assert.ok(!JSON.stringify(events).includes(secret));
     assert.deepEqual(events.find(({ name }) => name === 'retried')?.error, { message: 'broken' });
   }),
-  storeCase('read: without a cursor reading begins now', async ({ store, add }) => {
+  storeCase('readEvents: without a cursor reading begins now', async ({ store, add }) => {
     await add();
-    const page = await store.read({ log: 'events', after: null, limit: 10 });
+    const page = await store.readEvents({ after: null, limit: 10 });
     assert.deepEqual(page.events, []);
-    assert.deepEqual((await store.read({ log: 'events', after: page.cursor, limit: 10 })).events, []);
+    assert.deepEqual((await store.readEvents({ after: page.cursor, limit: 10 })).events, []);
   }),
-  storeCase('read: reading goes on after the last event of any page', async ({ store, insert }) => {
-    const { cursor: start } = await store.read({ log: 'events', after: null, limit: 1 });
+  storeCase('readEvents: reading goes on after the last event of any page', async ({ store, insert }) => {
+    const { cursor: start } = await store.readEvents({ after: null, limit: 1 });
     await insert({ id: 'a' }, { id: 'b' }, { id: 'c' });
     await insert({ id: 'd' });
-    const whole = await store.read({ log: 'events', after: start, limit: 100 });
+    const whole = await store.readEvents({ after: start, limit: 100 });
     assert.deepEqual(told(whole.events), ['created a', 'created b', 'created c', 'created d']);
     for (const [index, event] of whole.events.entries()) {
-      const rest = await store.read({ log: 'events', after: event.cursor, limit: 100 });
+      const rest = await store.readEvents({ after: event.cursor, limit: 100 });
       assert.deepEqual(rest.events, whole.events.slice(index + 1));
     }
   }),
-  storeCase('read: a page of events is no longer than asked for', async ({ store, insert }) => {
-    const { cursor } = await store.read({ log: 'events', after: null, limit: 1 });
+  storeCase('readEvents: a page of events is no longer than asked for', async ({ store, insert }) => {
+    const { cursor } = await store.readEvents({ after: null, limit: 1 });
     await insert({}, {}, {});
-    const page = await store.read({ log: 'events', after: cursor, limit: 2 });
+    const page = await store.readEvents({ after: cursor, limit: 2 });
     assert.equal(page.events.length, 2);
     assert.equal(page.cursor, page.events[1]?.cursor);
   }),
-  storeCase('read: reading twice from one cursor gives the same', async ({ store, insert }) => {
-    const { cursor } = await store.read({ log: 'events', after: null, limit: 1 });
+  storeCase('readEvents: reading twice from one cursor gives the same', async ({ store, insert }) => {
+    const { cursor } = await store.readEvents({ after: null, limit: 1 });
     await insert({}, {});
-    const read = () => store.read({ log: 'events', after: cursor, limit: 10 });
+    const read = () => store.readEvents({ after: cursor, limit: 10 });
     assert.deepEqual(await read(), await read());
   }),
-  storeCase('read: an event has one cursor, whenever it is read', async ({ store, insert, take }) => {
-    const { cursor: start } = await store.read({ log: 'events', after: null, limit: 1 });
+  storeCase('readEvents: an event has one cursor, whenever it is read', async ({ store, insert, take }) => {
+    const { cursor: start } = await store.readEvents({ after: null, limit: 1 });
     const seen: EventRecord[] = [];
     for (const id of ['a', 'b', 'c', 'd', 'e', 'f']) {
       await insert({ id });
-      const { events } = await store.read({ log: 'events', after: seen.at(-1)?.cursor ?? start, limit: 100 });
+      const { events } = await store.readEvents({ after: seen.at(-1)?.cursor ?? start, limit: 100 });
       seen.push(...events);
     }
     await take({ slots: 1 });
     for (const limit of [1, 4, 6]) {
-      const later = await store.read({ log: 'events', after: start, limit });
+      const later = await store.readEvents({ after: start, limit });
       assert.deepEqual(later.events, seen.slice(0, limit));
     }
   }),
-  storeCase('read: a cursor that no event carried is refused', async ({ store }) => {
+  storeCase('readEvents: a cursor that no event carried is refused', async ({ store }) => {
     await assert.rejects(
-      store.read({ log: 'events', after: 'NOT A CURSOR', limit: 1 }),
+      store.readEvents({ after: 'NOT A CURSOR', limit: 1 }),
       (error) => (error as { code?: unknown }).code === 'INVALID_CURSOR',
     );
   }),

@@ -90,7 +90,7 @@ const staleCases = Object.entries(stale).flatMap(([how, prepare]) => [
     await refuses(bench, hold, async () => {
       assert.equal(await bench.note(hold, { progress: '{"percent":50}', lines: ['late'] }), 'STALE_CLAIM');
     });
-    assert.deepEqual(await bench.store.read({ log: 'job', id: hold.id }), []);
+    assert.deepEqual(await bench.store.readLines(hold.id), []);
   }),
   storeCase(`extend: ${how} answers lost and changes nothing`, async (bench) => {
     const hold = await prepare(bench);

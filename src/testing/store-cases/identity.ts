@@ -4,11 +4,11 @@ import { identityPattern } from '../../core/identity.js';
 import type { Store } from '../../core/store.js';
 import type { StoreCase } from './harness.js';
 
-const identityOf = (store: Store): Promise<string> => store.read({ log: 'identity' });
+const identityOf = (store: Store): Promise<string> => store.readIdentity();
 
 export const identityCases: readonly StoreCase[] = [
   {
-    name: 'read: the identity is the same to all who open the store, and stays',
+    name: 'readIdentity: the identity is the same to all who open the store, and stays',
     async run({ store, open, advance }) {
       const first = await identityOf(store);
       assert.match(first, identityPattern);
@@ -18,7 +18,7 @@ export const identityCases: readonly StoreCase[] = [
     },
   },
   {
-    name: 'read: who opens with a new identity gives it to all who have the store open',
+    name: 'readIdentity: who opens with a new identity gives it to all who have the store open',
     async run({ store, open }) {
       const first = await identityOf(store);
       const renewed = await open(new Map(), 'new');

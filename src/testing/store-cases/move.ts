@@ -240,7 +240,7 @@ const remove = [
     const id = await add();
     await note(await take(), { lines: ['hello'] });
     await remove(id, true);
-    assert.deepEqual(await store.read({ log: 'job', id }), []);
+    assert.deepEqual(await store.readLines(id), []);
   }),
 ];
 

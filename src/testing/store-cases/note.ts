@@ -45,7 +45,7 @@ export const noteCases = [
       await note(hold, { lines: ['one', 'two'] });
       advance(5);
       await note(hold, { lines: ['three'] });
-      assert.deepEqual(await store.read({ log: 'job', id }), [
+      assert.deepEqual(await store.readLines(id), [
         { at: start, message: 'one', fields: null },
         { at: start, message: 'two', fields: null },
         { at: start + 5, message: 'three', fields: null },
@@ -57,7 +57,7 @@ export const noteCases = [
     const { epoch, owner } = await take();
     const line = { message: 'ä\n"', fields: '{"a":[],"b":{}}' };
     await store.note(owner, [{ id, epoch, progress: null, lines: [line] }]);
-    const [{ at: _, ...stored } = { at: 0 }] = await store.read({ log: 'job', id });
+    const [{ at: _, ...stored } = { at: 0 }] = await store.readLines(id);
     assert.deepEqual(stored, line);
   }),
   storeCase(
@@ -69,7 +69,7 @@ export const noteCases = [
         await note(hold, { lines: [message] });
         await settle(hold, message === 'first' ? ending.retry(0) : ending.complete());
       }
-      const lines = await store.read({ log: 'job', id });
+      const lines = await store.readLines(id);
       assert.deepEqual(
         lines.map(({ message }) => message),
         ['first', 'second'],
@@ -82,21 +82,21 @@ export const noteCases = [
     for (let i = 0; i < 4; i++)
       assert.equal(await note(hold, { lines: Array.from({ length: 300 }, (_, j) => `line ${i * 300 + j}`) }), 'ok');
     await note(hold, { lines: ['one more'] });
-    const lines = await store.read({ log: 'job', id });
+    const lines = await store.readLines(id);
     assert.equal(lines.length, 1_001);
     assert.deepEqual([lines[999]?.message, lines[1_000]?.message], ['line 999', 'truncated']);
   }),
   storeCase('note: exactly 1,000 lines are not truncated', async ({ store, add, take, note }) => {
     const id = await add();
     await note(await take(), { lines: Array.from({ length: 1_000 }, () => 'x') });
-    const lines = await store.read({ log: 'job', id });
+    const lines = await store.readLines(id);
     assert.deepEqual([lines.length, lines.at(-1)?.message], [1_000, 'x']);
   }),
   storeCase('note: lines of 256 KiB are kept, then one that says truncated', async ({ store, add, take, note }) => {
     const id = await add();
     const hold = await take();
     for (let i = 0; i < 40; i++) await note(hold, { lines: ['x'.repeat(8 * 1024)] });
-    const lines = await store.read({ log: 'job', id });
+    const lines = await store.readLines(id);
     assert.deepEqual([lines.length, lines.at(-1)?.message], [33, 'truncated']);
   }),
   storeCase('note: notes of one call are answered one by one', async ({ store, insert, claimIds, job }) => {
@@ -111,7 +111,7 @@ export const noteCases = [
     assert.equal((await job('b')).progress, null);
   }),
   storeCase('note: a job without lines reads as none', async ({ store, add }) => {
-    assert.deepEqual(await store.read({ log: 'job', id: await add() }), []);
-    assert.deepEqual(await store.read({ log: 'job', id: 'nobody' }), []);
+    assert.deepEqual(await store.readLines(await add()), []);
+    assert.deepEqual(await store.readLines('nobody'), []);
   }),
 ];

@@ -14,7 +14,7 @@ async function overdue(
   let cursor: string | null = null;
   do {
     const { types = ['mail'], ids: wanted = null, limit = 100 } = asked;
-    const page: OverduePage = await store.read({ log: 'overdue', types, ids: wanted, cursor, limit });
+    const page: OverduePage = await store.readOverdue({ types, ids: wanted, cursor, limit });
     assert.equal(page.doubt, null);
     ids.push(...page.jobs.map(({ id }) => id));
     cursor = page.next;
@@ -23,28 +23,31 @@ async function overdue(
 }
 
 export const overdueCases = [
-  storeCase('read: overdue are jobs whose deadline has passed, by the store’s clock, and no others', async (bench) => {
-    const soon = await bench.add({ delay: 1_000 });
-    const later = await bench.add({ delay: 60_000 });
-    const other = await bench.add({ delay: 1_000, type: 'sms' });
-    assert.deepEqual(await overdue(bench), []);
-    bench.advance(999);
-    assert.deepEqual(await overdue(bench), []);
-    bench.advance(1 + certainMs);
-    assert.deepEqual(await overdue(bench), [soon]);
-    assert.deepEqual(await overdue(bench, { types: ['mail', 'sms'] }), [other, soon]);
-    assert.deepEqual(await overdue(bench, { ids: [later] }), []);
-    assert.deepEqual(await overdue(bench, { ids: [later, soon, other] }), [soon]);
-  }),
-  storeCase('read: overdue changes nothing, and tells a job as find does', async (bench) => {
+  storeCase(
+    'readOverdue: overdue are jobs whose deadline has passed, by the store’s clock, and no others',
+    async (bench) => {
+      const soon = await bench.add({ delay: 1_000 });
+      const later = await bench.add({ delay: 60_000 });
+      const other = await bench.add({ delay: 1_000, type: 'sms' });
+      assert.deepEqual(await overdue(bench), []);
+      bench.advance(999);
+      assert.deepEqual(await overdue(bench), []);
+      bench.advance(1 + certainMs);
+      assert.deepEqual(await overdue(bench), [soon]);
+      assert.deepEqual(await overdue(bench, { types: ['mail', 'sms'] }), [other, soon]);
+      assert.deepEqual(await overdue(bench, { ids: [later] }), []);
+      assert.deepEqual(await overdue(bench, { ids: [later, soon, other] }), [soon]);
+    },
+  ),
+  storeCase('readOverdue: overdue changes nothing, and tells a job as find does', async (bench) => {
     const id = await bench.add({ delay: 1_000, queue: 'lastout', key: 'a name', subject: 'user:1' });
     await bench.move([id], { kind: 'confirm', memo: '{"info":1}', when: { inMs: 2_000 }, under: null });
     bench.advance(2_000 + certainMs);
-    const page = await bench.store.read({ log: 'overdue', types: ['mail'], ids: null, cursor: null, limit: 10 });
+    const page = await bench.store.readOverdue({ types: ['mail'], ids: null, cursor: null, limit: 10 });
     assert.deepEqual(page, { doubt: null, jobs: [await bench.job(id)], next: null });
     assert.deepEqual(await bench.claimIds(), [id]);
   }),
-  storeCase('read: a deadline that was moved on is not overdue', async (bench) => {
+  storeCase('readOverdue: a deadline that was moved on is not overdue', async (bench) => {
     const id = await bench.add({ delay: 500, queue: 'lastout' });
     const [confirmed] = await bench.move([id], { kind: 'confirm', memo: '{}', when: { inMs: 1_000 }, under: null });
     bench.advance(900);
@@ -56,7 +59,7 @@ export const overdueCases = [
     assert.deepEqual(await overdue(bench), [id]);
   }),
   storeCase(
-    'read: a job that is held is overdue when its claim has lapsed, and one that has ended is not',
+    'readOverdue: a job that is held is overdue when its claim has lapsed, and one that has ended is not',
     async (bench) => {
       const [first, second] = [await bench.add(), await bench.add()];
       const hold = await bench.take({ slots: 1 });
@@ -69,7 +72,7 @@ export const overdueCases = [
       assert.deepEqual(await overdue(bench), [second]);
     },
   ),
-  storeCase('read: overdue goes on page by page', async (bench) => {
+  storeCase('readOverdue: overdue goes on page by page', async (bench) => {
     const ids: string[] = [];
     for (let i = 0; i < 7; i++) ids.push(await bench.add({ delay: i % 2 === 0 ? 1_000 : 600_000 }));
     bench.advance(1_000 + certainMs);

@@ -38,7 +38,7 @@ export const pauseCases = [
     assert.deepEqual(await claimIds(), ['c']);
     assert.deepEqual([(await tally('fast')).paused, (await tally('slow')).paused], [false, true]);
     assert.equal((await store.tally(cleanupOf())).paused, false);
-    const why = async (id: string) => (await store.read({ log: 'why', id }))?.paused;
+    const why = async (id: string) => (await store.readWhy(id))?.paused;
     assert.deepEqual([await why('a'), await why('b')], [false, true]);
   }),
   storeCase('pause: a queue that runs alone is told of, also without jobs', async ({ store }) => {

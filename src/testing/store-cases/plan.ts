@@ -17,7 +17,7 @@ async function plan({ store }: Bench, policy: Partial<CleanupPolicy> = {}, limit
   let cursor: string | null = null;
   let pages = 0;
   do {
-    const page: PlanPage = await store.read({ log: 'plan', cleanup: cleanupOf(policy), cursor, limit });
+    const page: PlanPage = await store.readPlan({ cleanup: cleanupOf(policy), cursor, limit });
     const add = (name: keyof Plan): PlanPart => {
       assert.ok(page[name].count <= limit && page[name].sample.length <= Math.min(10, page[name].count));
       return {
@@ -67,7 +67,7 @@ async function pages(
       staying,
       ...(id !== undefined && { id }),
     };
-    const page: PlanPage = await store.read({ log: 'plan', ...asked });
+    const page: PlanPage = await store.readPlan({ ...asked });
     told.owing.push(...page.owing);
     told.dueThings.push(...page.dueThings);
     told.cap.push(...page.cap.sample);
@@ -78,33 +78,33 @@ async function pages(
 }
 
 const single = [
-  storeCase('read: where nothing goes, the plan is empty', async (bench) => {
+  storeCase('readPlan: where nothing goes, the plan is empty', async (bench) => {
     assert.deepEqual(await plan(bench, { maxStoredJobs: 0 }), nothing);
     await completed(bench, 2);
     await bench.add();
     assert.deepEqual(await plan(bench, { maxStoredJobs: 3 }), nothing);
   }),
-  storeCase('read: a plan changes nothing', async (bench) => {
+  storeCase('readPlan: a plan changes nothing', async (bench) => {
     const ids = await completed(bench, 3);
     bench.advance(1_000);
     const watched = await bench.watch();
     await plan(bench, { jobRetentionMs: 1 });
     assert.deepEqual([await bench.find(), await watched()], [ids.toReversed(), []]);
   }),
-  storeCase('read: a plan tells the first ids, and the length of the texts that go', async (bench) => {
+  storeCase('readPlan: a plan tells the first ids, and the length of the texts that go', async (bench) => {
     const ids = await completed(bench, 12, { input: '{"name":"Zoë"}' });
     bench.advance(1_000);
     const { age } = await plan(bench, { jobRetentionMs: 1 });
     const bytes = 12 * ('{"name":"Zoë"}'.length + '"done"'.length);
     assert.deepEqual(age, { count: 12, bytes, sample: ids.slice(0, 10) });
   }),
-  storeCase('read: an error counts for the length too', async (bench) => {
+  storeCase('readPlan: an error counts for the length too', async (bench) => {
     const id = await bench.add();
     await bench.settle(await bench.take(), ending.fail({ message: 'no' }));
     const { error, input } = await bench.job(id);
     assert.equal((await plan(bench, { maxStoredJobs: 0 })).cap.bytes, input.length + error!.length);
   }),
-  storeCase('read: a plan tells what each rule removes, and nothing twice', async (bench) => {
+  storeCase('readPlan: a plan tells what each rule removes, and nothing twice', async (bench) => {
     await completed(bench, 3, { policy: { keep: { completed: { ageMs: 1, count: 1 } } } });
     await completed(bench, 4, { type: 'sms', policy: { keep: { completed: { count: 2 } } } });
     await completed(bench, 3, { type: 'sms' });
@@ -113,7 +113,7 @@ const single = [
       assert.deepEqual(counts(await plan(bench, { maxStoredJobs: 2 }, limit)), { age: 3, count: 4, cap: 1 });
     assert.deepEqual(await bench.cleanUp({ maxStoredJobs: 2 }), { age: 3, count: 4, cap: 1 });
   }),
-  storeCase('read: a plan counts the age from where the policy does', async (bench) => {
+  storeCase('readPlan: a plan counts the age from where the policy does', async (bench) => {
     await bench.add({ delay: 1_000 });
     bench.advance(1_000);
     await bench.settle(await bench.take(), ending.complete());
@@ -123,7 +123,7 @@ const single = [
     ] as const)
       assert.equal((await plan(bench, { jobRetentionMs: 500, useCompletedTime })).age.count, age);
   }),
-  storeCase('read: what is held goes by no rule, and counts for the cap', async (bench) => {
+  storeCase('readPlan: what is held goes by no rule, and counts for the cap', async (bench) => {
     const [first] = await completed(bench, 3);
     await bench.hold(first!);
     bench.advance(1_000);
@@ -131,7 +131,7 @@ const single = [
     assert.deepEqual(counts(await plan(bench, { maxStoredJobs: 2 })), { age: 0, count: 0, cap: 1 });
     assert.deepEqual(counts(await plan(bench, { maxStoredJobs: 0 })), { age: 0, count: 0, cap: 2 });
   }),
-  storeCase('read: a job that owns something is in the plan, and what it owns is not', async (bench) => {
+  storeCase('readPlan: a job that owns something is in the plan, and what it owns is not', async (bench) => {
     const [id] = await completed(bench, 1);
     await bench.add({ type: 'lastout.artifact', queue: 'lastout', ownedBy: id! });
     assert.deepEqual((await plan(bench, { maxStoredJobs: 0 })).cap.sample, [id]);
@@ -143,7 +143,7 @@ const thing: JobSketch = { type: 'lastout.artifact', queue: 'lastout', delay: 3_
 
 const owning = [
   storeCase(
-    'read: a plan names those that own something, by their rule, with the length of their texts',
+    'readPlan: a plan names those that own something, by their rule, with the length of their texts',
     async (bench) => {
       const [byAge] = await completed(bench, 1, { policy: { keep: { completed: { ageMs: 1 } } } });
       const [byCount] = await completed(bench, 1, {
@@ -167,7 +167,7 @@ const owning = [
       }
     },
   ),
-  storeCase('read: for each one that stays because of what it owns, the cap takes another one', async (bench) => {
+  storeCase('readPlan: for each one that stays because of what it owns, the cap takes another one', async (bench) => {
     const [aged] = await completed(bench, 1, { policy: { keep: { completed: { ageMs: 1 } } } });
     const ids = await completed(bench, 6);
     for (const id of [aged!, ids[0]!, ids[2]!]) await bench.add({ ...thing, ownedBy: id });
@@ -185,7 +185,7 @@ const owning = [
     assert.deepEqual(most.cap, ids.slice(0, 1));
     assert.deepEqual((await pages(bench, {}, { stays: (id) => id === aged })).cap, []);
   }),
-  storeCase('read: a plan tells the things that are due and not held, oldest first', async (bench) => {
+  storeCase('readPlan: a plan tells the things that are due and not held, oldest first', async (bench) => {
     const [owner] = await completed(bench, 1);
     const due: string[] = [];
     for (const delay of [30, 10, 20, 10]) due.push(await bench.add({ ...thing, delay, ownedBy: owner! }));
@@ -197,7 +197,7 @@ const owning = [
     const inOrder = [due[1], due[3], due[2], due[0]];
     for (const limit of [1, 3, 500]) assert.deepEqual((await pages(bench, {}, { limit })).dueThings, inOrder);
   }),
-  storeCase('read: a plan says which rule takes a job, and nothing of the others', async (bench) => {
+  storeCase('readPlan: a plan says which rule takes a job, and nothing of the others', async (bench) => {
     const ids = await completed(bench, 3, { policy: { keep: { completed: { ageMs: null, count: 2 } } } });
     const [aged] = await completed(bench, 1, { type: 'sms', policy: { keep: { completed: { ageMs: 1 } } } });
     bench.advance(10);
@@ -217,7 +217,7 @@ const owning = [
 
 const held = [
   storeCase(
-    'read: a plan tells what is held apart, whichever rule would take it, and how long its texts are',
+    'readPlan: a plan tells what is held apart, whichever rule would take it, and how long its texts are',
     async (bench) => {
       await completed(bench, 2);
       await completed(bench, 1, { policy: { keep: { completed: { ageMs: 1 } } } });
@@ -234,7 +234,7 @@ const held = [
       assert.deepEqual(await plan(bench, { jobRetentionMs: 1 }), free);
     },
   ),
-  storeCase('read: a live job that is held is in the plan when it has ended', async (bench) => {
+  storeCase('readPlan: a live job that is held is in the plan when it has ended', async (bench) => {
     const [waits, runs] = [await bench.add({ delay: 60_000 }), await bench.add()];
     for (const id of [waits, runs]) await bench.hold(id);
     const taken = await bench.take();
@@ -244,7 +244,7 @@ const held = [
     const { held: all } = await plan(bench, { maxStoredJobs: 0 }, 1);
     assert.deepEqual([all.count, all.sample], [2, [waits, runs]]);
   }),
-  storeCase('read: a hold that is over holds nothing in a plan, lifted or not', async (bench) => {
+  storeCase('readPlan: a hold that is over holds nothing in a plan, lifted or not', async (bench) => {
     const [short, long] = await completed(bench, 2);
     await bench.hold(short!, bench.now() + 10);
     await bench.hold(long!, bench.now() + 11);
@@ -255,7 +255,7 @@ const held = [
     const { held: left, cap } = await plan(bench, { maxStoredJobs: 1 });
     assert.deepEqual([left.sample, cap.sample], [[long], [short]]);
   }),
-  storeCase('read: what is held is told by the end of its hold, then in the order of insertion', async (bench) => {
+  storeCase('readPlan: what is held is told by the end of its hold, then in the order of insertion', async (bench) => {
     // In the order of their ids they would come the other way round.
     const ids = Array.from({ length: 12 }, (_, index) => `held-${99 - index}`);
     for (const id of ids) await bench.add({ id });
@@ -273,14 +273,14 @@ const held = [
     }
     assert.deepEqual((await plan(bench)).held.sample, inOrder.slice(0, 10));
   }),
-  storeCase('read: of what is held, a page that went on still tells what was not told', async (bench) => {
+  storeCase('readPlan: of what is held, a page that went on still tells what was not told', async (bench) => {
     const ids = await completed(bench, 4);
     for (const [index, id] of ids.entries()) await bench.hold(id, bench.now() + 10 * (index + 1));
     bench.advance(10);
-    const request = { log: 'plan', cleanup: cleanupOf(), limit: 1 } as const;
+    const request = { cleanup: cleanupOf(), limit: 1 };
     const told: string[] = [];
     for (let cursor: string | null | undefined; cursor !== null; ) {
-      const page: PlanPage = await bench.store.read({ ...request, cursor: cursor ?? null });
+      const page: PlanPage = await bench.store.readPlan({ ...request, cursor: cursor ?? null });
       told.push(...page.held.sample);
       // Lifts the first hold, which was over when the plan began.
       await bench.tend();
@@ -350,7 +350,7 @@ async function heldNow(bench: Bench): Promise<StoredJob[]> {
 }
 
 const property = Array.from({ length: 8 }, (_, seed) =>
-  storeCase(`read: a plan is what sweeping to the end removes (${seed + 1})`, async (bench) => {
+  storeCase(`readPlan: a plan is what sweeping to the end removes (${seed + 1})`, async (bench) => {
     const draw = drawing(seed + 1);
     const owned = await furnish(bench, draw);
     const policy = {
@@ -381,7 +381,7 @@ const property = Array.from({ length: 8 }, (_, seed) =>
     const removed = { age: 0, count: 0, cap: 0 };
     const limit = 1 + draw(4);
     for (let more = true; more; ) {
-      const swept = await bench.store.sweep({ limit, cleanup: cleanupOf(policy), term: null, entry: null });
+      const swept = await bench.store.sweep({ limit, cleanup: cleanupOf(policy) });
       for (const name of parts) removed[name] += swept.removedBy[name];
       more = swept.more;
     }

@@ -9,7 +9,7 @@ const subject = 'trip:42';
 const dayMs = 86_400_000;
 
 function fence({ store }: Bench, forMs: number | null = dayMs, reason = 'trip cancelled') {
-  return store.pause({ subject }, { reason, forMs });
+  return store.fence(subject, { reason, forMs });
 }
 
 function codeIn(answer: Inserted | undefined): string | undefined {
@@ -19,7 +19,7 @@ function codeIn(answer: Inserted | undefined): string | undefined {
 const codeOf = (error: unknown): unknown => (error as { code?: unknown }).code;
 
 async function slipIn(bench: Bench, ...sketches: Parameters<Bench['add']>[0][]): Promise<string[]> {
-  await bench.store.pause({ subject }, null);
+  await bench.store.unfence(subject);
   const ids: string[] = [];
   for (const sketch of sketches) ids.push(await bench.add({ subject, ...sketch }));
   await fence(bench);
@@ -29,7 +29,7 @@ async function slipIn(bench: Bench, ...sketches: Parameters<Bench['add']>[0][]):
 const endedBy = { code: 'CANCELLED', message: 'trip cancelled' };
 
 export const subjectCases = [
-  storeCase('pause: a fence refuses jobs of its subject, each for itself', async (bench) => {
+  storeCase('fence: a fence refuses jobs of its subject, each for itself', async (bench) => {
     await fence(bench);
     const answers = await bench.insert({}, { subject }, { subject: 'trip:43' }, { subject, delay: 5_000 });
     assert.deepEqual(answers.map(codeIn), ['created', 'SUBJECT_ENDED', 'created', 'SUBJECT_ENDED']);
@@ -38,13 +38,13 @@ export const subjectCases = [
     assert.equal((await bench.find()).length, 2);
     assert.equal((await bench.tally()).pending, 2);
   }),
-  storeCase('pause: a fence refuses a batch of equal jobs', async (bench) => {
+  storeCase('fence: a fence refuses a batch of equal jobs', async (bench) => {
     await fence(bench);
     const answers = await bench.insert({ subject }, { subject }, { subject });
     assert.deepEqual(answers.map(codeIn), ['SUBJECT_ENDED', 'SUBJECT_ENDED', 'SUBJECT_ENDED']);
     assert.deepEqual(await bench.find(), []);
   }),
-  storeCase('pause: a fence refuses an atomic batch as a whole', async (bench) => {
+  storeCase('fence: a fence refuses an atomic batch as a whole', async (bench) => {
     await fence(bench);
     for (const batch of [
       [newJob(), newJob({ subject })],
@@ -66,7 +66,7 @@ export const subjectCases = [
       assert.deepEqual({ state, scheduledFor }, { state: 'pending', scheduledFor: bench.now() + 60_000 });
     }),
   ),
-  storeCase('pause: a fence refuses to run a running job again', async (bench) => {
+  storeCase('fence: a fence refuses to run a running job again', async (bench) => {
     const id = await bench.add({ subject, key: 'k', deduplication: 'coalesce' });
     const hold = await bench.take();
     await fence(bench);
@@ -75,13 +75,13 @@ export const subjectCases = [
     assert.equal(await bench.settle(hold, ending.complete()), 'ok');
     assert.equal((await bench.job(id)).state, 'completed');
   }),
-  storeCase('pause: behind a fence an id that is known is answered as ever', async (bench) => {
+  storeCase('fence: behind a fence an id that is known is answered as ever', async (bench) => {
     await bench.add({ id: 'mine', given: true, subject });
     await fence(bench);
     const answers = await bench.insert({ id: 'mine', given: true, subject });
     assert.deepEqual(answers.map(codeIn), ['existing']);
   }),
-  storeCase('pause: a fence refuses the jobs that follow a settlement, and lets it be', async (bench) => {
+  storeCase('fence: a fence refuses the jobs that follow a settlement, and lets it be', async (bench) => {
     const id = await bench.add();
     const { epoch, owner } = await bench.take();
     await fence(bench);
@@ -91,7 +91,7 @@ export const subjectCases = [
     assert.deepEqual(answers, ['ok']);
     assert.deepEqual([await bench.exists('gone'), await bench.exists('kept')], [false, true]);
   }),
-  storeCase('pause: behind a fence a retry by hand is skipped', async (bench) => {
+  storeCase('fence: behind a fence a retry by hand is skipped', async (bench) => {
     const id = await bench.add({ subject });
     await bench.settle(await bench.take(), ending.fail());
     await fence(bench);
@@ -202,7 +202,7 @@ export const subjectCases = [
     bench.advance(firstLookMs);
     const parts: number[] = [];
     for (let more = true; more && parts.length < 10; ) {
-      const swept = await bench.store.sweep({ limit: 2, cleanup: null, term: null, entry: null });
+      const swept = await bench.store.sweep({ limit: 2, cleanup: null });
       parts.push(swept.fenced);
       more = swept.more;
     }
@@ -222,7 +222,7 @@ export const subjectCases = [
     assert.equal((await bench.tend()).fenced, 1);
     assert.equal((await bench.job(late!)).state, 'cancelled');
   }),
-  storeCase('pause: a fence is over at its end, swept or not', async (bench) => {
+  storeCase('fence: a fence is over at its end, swept or not', async (bench) => {
     await fence(bench, 5_000);
     bench.advance(4_999);
     assert.equal(codeIn((await bench.insert({ subject }))[0]), 'SUBJECT_ENDED');
@@ -230,38 +230,38 @@ export const subjectCases = [
     const id = await bench.add({ subject });
     await bench.tend();
     assert.deepEqual(await bench.claimIds(), [id]);
-    assert.equal(await bench.store.pause({ subject }, null), null);
+    assert.equal(await bench.store.unfence(subject), null);
   }),
-  storeCase('pause: a fence without an end stands until it is lifted', async (bench) => {
+  storeCase('fence: a fence without an end stands until it is lifted', async (bench) => {
     assert.deepEqual(await fence(bench, null), { at: bench.now(), until: farAway });
     bench.advance(400 * dayMs);
     await bench.tend();
     const [answer] = await bench.insert({ subject });
     assert.deepEqual((answer as Inserted & { outcome: 'refused' }).details, { subject, fencedUntil: null });
-    assert.deepEqual(await bench.store.pause({ subject }, null), { at: bench.now(), until: farAway });
+    assert.deepEqual(await bench.store.unfence(subject), { at: bench.now(), until: farAway });
     await bench.add({ subject });
   }),
-  storeCase('pause: a second fence never ends before the first, and gives the reason', async (bench) => {
+  storeCase('fence: a second fence never ends before the first, and gives the reason', async (bench) => {
     await fence(bench, 60_000, 'first');
     bench.advance(10_000);
     assert.deepEqual(await fence(bench, 5_000, 'second'), { at: bench.now(), until: bench.now() + 50_000 });
     assert.deepEqual(await fence(bench, 70_000, 'third'), { at: bench.now(), until: bench.now() + 70_000 });
-    await bench.store.pause({ subject: 'trip:43' }, { reason: 'another', forMs: 1_000 });
+    await bench.store.fence('trip:43', { reason: 'another', forMs: 1_000 });
     const [id] = await slipIn(bench, {});
     await fence(bench, 1_000, 'last');
     assert.deepEqual(await bench.claimIds(), []);
     assert.deepEqual(await bench.error(id!), { code: 'CANCELLED', message: 'last' });
   }),
-  storeCase('pause: lifting answers whether a fence stood', async (bench) => {
-    assert.equal(await bench.store.pause({ subject }, null), null);
-    const { until } = (await fence(bench))!;
-    assert.deepEqual(await bench.store.pause({ subject }, null), { at: bench.now(), until });
-    assert.equal(await bench.store.pause({ subject }, null), null);
+  storeCase('unfence: lifting answers whether a fence stood', async (bench) => {
+    assert.equal(await bench.store.unfence(subject), null);
+    const { until } = await fence(bench);
+    assert.deepEqual(await bench.store.unfence(subject), { at: bench.now(), until });
+    assert.equal(await bench.store.unfence(subject), null);
     assert.deepEqual(await bench.claimIds(), []);
     const id = await bench.add({ subject });
     assert.deepEqual(await bench.claimIds(), [id]);
   }),
-  storeCase('pause: a coded reason of a fence is kept as it is', async (bench) => {
+  storeCase('fence: a coded reason of a fence is kept as it is', async (bench) => {
     const reason = `~:${'coded '.repeat(60)}`;
     const [id] = await slipIn(bench, {});
     await fence(bench, dayMs, reason);

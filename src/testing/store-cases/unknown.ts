@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { type Bench, claim, ending, leaseMs, newJob, storeCase } from './bench.js';
 
-const held = ({ store }: Bench, owner = 'worker-1') => store.read({ log: 'claims', owner });
+const held = ({ store }: Bench, owner = 'worker-1') => store.readClaims(owner);
 
 export const unknownCases = [
-  storeCase('read: the claims of an owner, each with the jobs it still holds', async (bench) => {
+  storeCase('readClaims: the claims of an owner, each with the jobs it still holds', async (bench) => {
     await bench.insert({ id: 'a' }, { id: 'b' }, { id: 'c' });
     const first = await claim(bench.store, { slots: 2 });
     const second = await claim(bench.store, { slots: 1 });
@@ -15,26 +15,26 @@ export const unknownCases = [
       { epoch: second.epoch, ids: ['c'] },
     ]);
   }),
-  storeCase('read: the claims of one owner are not those of another', async (bench) => {
+  storeCase('readClaims: the claims of one owner are not those of another', async (bench) => {
     await bench.add();
     await bench.take({ owner: 'worker-2' });
     assert.deepEqual(await held(bench), []);
   }),
-  storeCase('read: a claim holds no job that went back and was claimed again', async (bench) => {
+  storeCase('readClaims: a claim holds no job that went back and was claimed again', async (bench) => {
     await bench.insert({ id: 'a' }, { id: 'b' });
     const { epoch } = await claim(bench.store, { slots: 2 });
     await bench.settle({ id: 'a', epoch, owner: 'worker-1' }, ending.release());
     await bench.take({ owner: 'worker-2' });
     assert.deepEqual(await held(bench), [{ epoch, ids: ['b'] }]);
   }),
-  storeCase('read: lapsed and settled claims are gone', async (bench) => {
+  storeCase('readClaims: lapsed and settled claims are gone', async (bench) => {
     await bench.insert({ id: 'a' }, { id: 'b' });
     await bench.settle(await bench.take({ slots: 1 }), ending.complete());
     await bench.take({ slots: 1, leaseMs });
     await bench.lapse();
     assert.deepEqual(await held(bench), []);
   }),
-  storeCase('read: claimed ahead is held too', async (bench) => {
+  storeCase('readClaims: claimed ahead is held too', async (bench) => {
     await bench.insert({ id: 'a' }, { id: 'b' });
     const { epoch } = await claim(bench.store, { slots: 1, ahead: 1 });
     assert.deepEqual(await held(bench), [{ epoch, ids: ['a', 'b'] }]);

@@ -4,7 +4,7 @@ import type { Card, Store, Why } from '../../core/store.js';
 import { type Bench, completed, ending, leaseMs, storeCase } from './bench.js';
 
 async function why({ store }: { readonly store: Store }, id: string): Promise<Why> {
-  const found = await store.read({ log: 'why', id });
+  const found = await store.readWhy(id);
   assert.ok(found, `${id} is known`);
   return found;
 }
@@ -20,10 +20,10 @@ const show = (store: Store, owner: string, shown: Card | null, lease = leaseMs):
   store.extend({ owner, leaseMs: lease, claims: [], card: shown });
 
 const places = [
-  storeCase('read: of an id that nobody heard of, there is no why', async ({ store }) => {
-    assert.equal(await store.read({ log: 'why', id: 'nobody' }), null);
+  storeCase('readWhy: of an id that nobody heard of, there is no why', async ({ store }) => {
+    assert.equal(await store.readWhy('nobody'), null);
   }),
-  storeCase('read: why tells the job and nothing else of a free one', async (bench) => {
+  storeCase('readWhy: tells the job and nothing else of a free one', async (bench) => {
     const id = await bench.add();
     assert.deepEqual(await why(bench, id), {
       job: await bench.job(id),
@@ -38,7 +38,7 @@ const places = [
       workers: 0,
     } satisfies Why);
   }),
-  storeCase('read: why tells what is not due, and what runs under whose claim', async (bench) => {
+  storeCase('readWhy: tells what is not due, and what runs under whose claim', async (bench) => {
     const later = await bench.add({ delay: 5_000 });
     assert.equal((await why(bench, later)).place, 'later');
     const id = await bench.add();
@@ -49,7 +49,7 @@ const places = [
     });
     assert.deepEqual((await why(bench, id)).job, await bench.job(id));
   }),
-  storeCase('read: why tells who has the turn that a job stands behind', async (bench) => {
+  storeCase('readWhy: tells who has the turn that a job stands behind', async (bench) => {
     const first = await bench.add({ exclusiveKey: 'k' });
     const second = await bench.add({ exclusiveKey: 'k' });
     assert.deepEqual(await part(bench, second, 'place', 'turnOf'), { place: 'behind', turnOf: first });
@@ -60,7 +60,7 @@ const places = [
     assert.deepEqual(await part(bench, second, 'place', 'turnOf'), { place: 'ready', turnOf: null });
     assert.equal((await why(bench, first)).place, 'finished');
   }),
-  storeCase('read: why counts what a job owns while it lives', async (bench) => {
+  storeCase('readWhy: counts what a job owns while it lives', async (bench) => {
     const [id] = await completed(bench, 1);
     const owned = [await bench.add({ ownedBy: id! }), await bench.add({ ownedBy: id! })];
     assert.equal((await why(bench, id!)).owns, 2);
@@ -70,7 +70,7 @@ const places = [
 ];
 
 const gone = [
-  storeCase('read: why tells how a removed job went, and what it was', async (bench) => {
+  storeCase('readWhy: tells how a removed job went, and what it was', async (bench) => {
     const [byAge] = await completed(bench, 1, { policy: { keep: { completed: { ageMs: 1 } } }, queue: 'q' });
     const [byCount] = await completed(bench, 1, { policy: { keep: { completed: { count: 0 } } } });
     const failed = await bench.add();
@@ -84,7 +84,7 @@ const gone = [
     const { job, place, owns, workers } = await why(bench, failed);
     assert.deepEqual({ job, place, owns, workers }, { job: null, place: null, owns: 0, workers: 0 });
   }),
-  storeCase('read: why tells of a job that was removed by hand what it was doing', async (bench) => {
+  storeCase('readWhy: tells of a job that was removed by hand what it was doing', async (bench) => {
     const pending = await bench.add({ type: 'sms' });
     const running = await bench.add();
     await bench.take();
@@ -93,7 +93,7 @@ const gone = [
     assert.deepEqual((await why(bench, pending)).gone, { ...expected, type: 'sms', state: 'pending' });
     assert.deepEqual((await why(bench, running)).gone, { ...expected, type: 'mail', state: 'processing' });
   }),
-  storeCase('read: why tells of a job that was removed by hand the reason that was given', async (bench) => {
+  storeCase('readWhy: tells of a job that was removed by hand the reason that was given', async (bench) => {
     const [done] = await completed(bench, 1);
     const [pending, running] = [await bench.add({ delay: 60_000 }), await bench.add()];
     await bench.take();
@@ -103,7 +103,7 @@ const gone = [
 ];
 
 const queues = [
-  storeCase('read: why tells that the queue is paused', async (bench) => {
+  storeCase('readWhy: tells that the queue is paused', async (bench) => {
     const [id, system] = [await bench.add(), await bench.add({ queue: 'lastout' })];
     await bench.store.pause('default', true);
     assert.deepEqual(await part(bench, id, 'paused', 'blockedBy'), { paused: true, blockedBy: null });
@@ -111,7 +111,7 @@ const queues = [
     await bench.store.pause(null, true);
     assert.deepEqual([(await why(bench, id)).paused, (await why(bench, system)).paused], [true, false]);
   }),
-  storeCase('read: why tells which limit of the queue is in the way', async (bench) => {
+  storeCase('readWhy: tells which limit of the queue is in the way', async (bench) => {
     await bench.limit({ narrow: { concurrency: 1 }, slow: { rate: { max: 1, perMs: 60_000 } } });
     for (const queue of ['narrow', 'slow']) await bench.add({ queue });
     assert.equal((await bench.claimIds()).length, 2);
@@ -132,14 +132,14 @@ const workers = [
     'extend: a card is kept for the lease, and for another with each heartbeat',
     async ({ store, advance, now }) => {
       await show(store, 'worker-1', card);
-      assert.deepEqual(await store.read({ log: 'workers' }), [{ owner: 'worker-1', card, dueAt: now() + leaseMs }]);
+      assert.deepEqual(await store.readWorkers(), [{ owner: 'worker-1', card, dueAt: now() + leaseMs }]);
       advance(leaseMs - 1);
       const wider = { ...card, types: ['mail', 'sms'], queues: ['default'] };
       await show(store, 'worker-1', wider);
       advance(leaseMs - 1);
-      assert.deepEqual(await store.read({ log: 'workers' }), [{ owner: 'worker-1', card: wider, dueAt: now() + 1 }]);
+      assert.deepEqual(await store.readWorkers(), [{ owner: 'worker-1', card: wider, dueAt: now() + 1 }]);
       advance(1);
-      assert.deepEqual(await store.read({ log: 'workers' }), []);
+      assert.deepEqual(await store.readWorkers(), []);
     },
   ),
   storeCase('extend: a worker that stops takes its card along', async ({ store }) => {
@@ -147,7 +147,7 @@ const workers = [
     await show(store, 'worker-2', card);
     await show(store, 'worker-1', null);
     assert.deepEqual(
-      (await store.read({ log: 'workers' })).map(({ owner }) => owner),
+      (await store.readWorkers()).map(({ owner }) => owner),
       ['worker-2'],
     );
   }),
@@ -156,9 +156,9 @@ const workers = [
     await bench.add();
     const { id, epoch, owner } = await bench.take();
     await bench.store.extend({ owner, leaseMs, claims: [{ epoch, ids: [id], started: [] }], card: null });
-    assert.equal((await bench.store.read({ log: 'workers' })).length, 1);
+    assert.equal((await bench.store.readWorkers()).length, 1);
   }),
-  storeCase('read: why counts the workers that live and take the type and the queue', async (bench) => {
+  storeCase('readWhy: counts the workers that live and take the type and the queue', async (bench) => {
     const [mail, sms] = [await bench.add(), await bench.add({ type: 'sms', queue: 'fast' })];
     const cards: Card[] = [
       card,

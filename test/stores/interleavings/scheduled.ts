@@ -24,7 +24,7 @@ export function scheduledStore(store: Store, scheduler: fc.Scheduler): Store {
 /** For `open`: the stores of a factory, each of them scheduled. */
 export function scheduledFactory(factory: StoreFactory, scheduler: fc.Scheduler): StoreFactory {
   return {
-    engine: factory.engine,
+    ...factory,
     open: async (context) => scheduledStore(await factory.open(context), scheduler),
   };
 }

@@ -255,7 +255,7 @@ export async function extendAll(model: Model, real: Real, wanted: ExtendRequest)
 }
 
 export async function sweep(model: Model, real: Real, cleanup: typeof policy | null): Promise<void> {
-  const { more: _, ...swept } = await real.harness.store.sweep({ limit: 500, cleanup, term: null, entry: null });
+  const { more: _, ...swept } = await real.harness.store.sweep({ limit: 500, cleanup });
   await lookForLapsed(model, real);
   assert.deepEqual(swept, model.sweep(cleanup));
 }
@@ -263,7 +263,7 @@ export async function sweep(model: Model, real: Real, cleanup: typeof policy | n
 export async function note(model: Model, real: Real, { id, epoch, owner }: Hold, percent: number): Promise<void> {
   const one = { id, epoch, progress: `{"percent":${percent}}`, lines: [{ message: 'line', fields: null }] };
   assert.deepEqual(await real.harness.store.note(owner, [one]), [model.note(owner, one)]);
-  assert.equal((await real.harness.store.read({ log: 'job', id })).length, model.byId(id)?.lines ?? 0);
+  assert.equal((await real.harness.store.readLines(id)).length, model.byId(id)?.lines ?? 0);
 }
 
 export const n = fc.nat(99);

@@ -49,7 +49,7 @@ export async function compare(model: Model, real: Real): Promise<void> {
   const { queues, overdue } = await store.tally(policy);
   assert.deepEqual(queues.toSorted(byQueue), expectedTally(model).toSorted(byQueue));
   assert.equal(overdue, model.overAge(policy, model.now - policy.cleanupIntervalMs).length);
-  const page = await store.read({ log: 'events', after: real.cursor, limit: 1_000 });
+  const page = await store.readEvents({ after: real.cursor, limit: 1_000 });
   real.cursor = page.cursor;
   const told = page.events.filter(({ name }) => entries.includes(name)).map(({ name, id }) => `${name} ${id}`);
   assert.deepEqual(told.toSorted(), model.events.toSorted());

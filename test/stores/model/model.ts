@@ -637,7 +637,7 @@ export class Model {
       removedBy.cap = this.#removeAll(this.#oldestEnded().slice(0, excess));
     }
     const examined = tended.lapsed + tended.expired + removedBy.age + removedBy.count + removedBy.cap;
-    return { ...tended, fenced: 0, removedBy, examined, owing: [], dueThings: [], term: null, busy: false };
+    return { ...tended, fenced: 0, removedBy, examined, owing: [], dueThings: [] };
   }
 
   #removeAll(jobs: readonly ModelJob[]): number {

@@ -54,7 +54,7 @@ export const reading = [
     (node) =>
       new Act(`readClaims(${node})`, async (model, real) => {
         const owner = ownerOf(model, node);
-        const held = await real.harness.store.read({ log: 'claims', owner });
+        const held = await real.harness.store.readClaims(owner);
         const byEpoch = (a: { epoch: number }, b: { epoch: number }): number => a.epoch - b.epoch;
         assert.deepEqual(held.toSorted(byEpoch), model.heldBy(owner).sort(byEpoch));
       }),
@@ -62,7 +62,7 @@ export const reading = [
   fc.tuple(types, queues, fc.constantFrom(1, 3, 1_000)).map(
     ([of, among, limit]) =>
       new Act(`readDue(${text(of)}, ${text(among)}, ${limit})`, async (model, real) => {
-        const due = await real.harness.store.read({ log: 'due', types: of, queues: among, limit });
+        const due = await real.harness.store.countDue({ types: of, queues: among, limit });
         assert.equal(due, model.due(of, among, limit));
       }),
   ),

@@ -220,10 +220,7 @@ export async function meddle(store: Store, { ledger, isOver }: World): Promise<v
 
 export async function tend(store: Store, { ledger, isOver }: World): Promise<void> {
   while (!isOver()) {
-    await ledger.answered(
-      store.sweep({ limit: 50, cleanup: oneIn(2) ? null : cleanupAfter(86_400_000), term: null, entry: null }),
-      [],
-    );
+    await ledger.answered(store.sweep({ limit: 50, cleanup: oneIn(2) ? null : cleanupAfter(86_400_000) }), []);
     await pause(below(60));
   }
 }

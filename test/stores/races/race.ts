@@ -186,5 +186,5 @@ function expectVariety(arena: Arena, { counts }: Ledger): void {
 }
 
 async function sweepAll(store: Store, cleanup: CleanupPolicy | null): Promise<void> {
-  for (let more = true; more; ) ({ more } = await store.sweep({ limit: 500, cleanup, term: null, entry: null }));
+  for (let more = true; more; ) ({ more } = await store.sweep({ limit: 500, cleanup }));
 }

@@ -107,7 +107,7 @@ if age + count + byCap > 0 then addRun({ name = 'swept' }, 1) end
 local line = close()
 local examined = tended.lapsed + tended.expired + fenced + age + count + byCap + #owing
 return {
-  line, examined, tended.lapsed, tended.expired, fenced, age, count, byCap, more and 1 or 0, no or -1, isBusy and 1 or 0,
+  line, examined, tended.lapsed, tended.expired, fenced, age, count, byCap, more and 1 or 0, no or -1,
   owing, things,
 }
 `;
