@@ -11,7 +11,7 @@ import { readConfig } from '../src/config.js';
 import { inputHash } from '../src/diagram.js';
 import { JobProcessor, type Parts } from '../src/job-processor.js';
 import { RenderError } from '../src/renderer.js';
-import { Door, recordingLogger, StubCache, StubRenderer, temporaryFolder, until } from './support.js';
+import { Door, recordingLogger, rendererBehind, StubCache, StubRenderer, temporaryFolder, until } from './support.js';
 
 /** The whole server, on a free port. Only the renderer is a stub unless the test gives another part. */
 async function serve(env: { [name: string]: string } = {}, replace: Partial<Parts> = {}, folder?: string) {
@@ -333,22 +333,47 @@ test('with AUTH_ENABLED, submitting and asking need name and password', async ()
 
 test('003-30 closing the server lets the current job finish, answers its caller, and takes nothing new', async () => {
   const door = new Door();
-  const { app, post, request, folder } = await serve(
-    {},
-    { renderer: new StubRenderer(async (s) => (await door.pass(), s)) },
-  );
+  const renderer = rendererBehind(door);
+  const { app, post, request, folder } = await serve({}, { renderer });
   const waiting = post(diagram, '?mode=sync');
   await door.arrived;
   const closing = app.close();
-  expect((await post({ ...diagram, source: 'x' })).status).toBe(503);
+  // Many times over what a server that does not wait would take to give up.
+  for (let n = 0; n < 20; n++) {
+    const more = post({ ...diagram, source: `x${n}` });
+    expect(
+      await more.then(
+        ({ status }) => status,
+        () => 'gone',
+      ),
+    ).toBe(503);
+  }
   expect((await request('/health')).body.status).toBe('stopping');
   door.open();
-  const { body } = await waiting;
+  const answer = await waiting;
+  expect(answer).toMatchObject({ status: 200, body: { shortlink: expect.any(String), cached: false } });
   await closing;
   await expect(request('/health')).rejects.toThrow();
+  expect(renderer.calls).toHaveLength(1);
 
   const again = await serve({}, {}, folder);
-  expect(await again.request(`/d/${body.shortlink}`)).toMatchObject({ status: 200, text: diagram.source });
+  expect(await again.request(`/d/${answer.body.shortlink}`)).toMatchObject({ status: 200, text: diagram.source });
+});
+
+test('003-30 a caller who only waits for a slot when the server closes is told so, with 503', async () => {
+  const door = new Door();
+  const { app, post } = await serve({ QUEUE_MAX_CONCURRENT: '1' }, { renderer: rendererBehind(door) });
+  const current = post(diagram, '?mode=sync');
+  await door.arrived;
+  const inLine = post({ ...diagram, source: 'in line' }, '?mode=sync');
+  await until('it stands in line', () => app.parts.queue.waiting === 1);
+  const closing = app.close();
+  const refused = await inLine;
+  expect(refused).toMatchObject({ status: 503, body: { error: 'Queue destroyed' } });
+  expect(refused.headers.get('retry-after')).toBe('5');
+  door.open();
+  expect((await current).status).toBe(200);
+  await closing;
 });
 
 test('003-34 003-10 one sweep removes expired outputs and old jobs, and their files', async () => {

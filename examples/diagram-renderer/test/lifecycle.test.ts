@@ -4,7 +4,20 @@ import { DatabaseSync } from '@photostructure/sqlite';
 import { open } from 'lastout';
 import { fakeClock } from 'lastout/testing';
 import { expect, onTestFinished, test } from 'vitest';
-import { Door, openStore, recordingLogger, stage, StubRenderer, temporaryFolder, until } from './support.js';
+import { storeOptions } from '../src/app.js';
+import { readConfig } from '../src/config.js';
+import { createLogger } from '../src/logger.js';
+import type { Renderer } from '../src/renderer.js';
+import {
+  Door,
+  openStore,
+  recordingLogger,
+  rendererBehind,
+  stage,
+  StubRenderer,
+  temporaryFolder,
+  until,
+} from './support.js';
 
 /** The pauses that were asked for, besides being made. */
 function listeningClock() {
@@ -22,6 +35,7 @@ function listeningClock() {
 async function timedStage(
   env: { [name: string]: string } = {},
   cleanup: { cleanupIntervalMs?: number; jobRetentionMs?: number } = {},
+  renderer: Renderer = new StubRenderer(),
 ) {
   const { clock, pauses } = listeningClock();
   const file = `sqlite:${join(await temporaryFolder(), 'jobs.db')}`;
@@ -29,7 +43,7 @@ async function timedStage(
   const log = (message: string): void => void lines.push(message);
   const logger = { debug: log, info: log, warn: log, error: log };
   const store = await open(file, { clock, logger, cleanup });
-  const at = await stage({ store, env, logger });
+  const at = await stage({ store, env, logger, renderer });
   onTestFinished(async () => {
     let closed = false;
     void store.close({ grace: 0 }).finally(() => {
@@ -72,6 +86,38 @@ test('003-16 an idle processor sleeps: one look per interval, and not a word in 
   expect(at.messages).toEqual([]);
 });
 
+test('003-16 idle at the intervals and the log level of the defaults: for ten minutes not a word, cleanup included', async () => {
+  const config = readConfig({});
+  const { clock } = listeningClock();
+  const lines: string[] = [];
+  const logger = createLogger(config.logLevel, ({ message }) => lines.push(message));
+  let passes = 0;
+  const counting = {
+    ...logger,
+    debug(message: string) {
+      if (message === 'No cleanup needed') passes += 1;
+      logger.debug(message);
+    },
+  };
+  const folder = await temporaryFolder();
+  // What the store says below the level is counted, so that these are minutes in which it did clean up.
+  const told = { ...storeOptions(config, logger), logger: counting, clock };
+  const store = await open(`sqlite:${join(folder, 'jobs.db')}`, told);
+  const at = await stage({ store, config, logger });
+  onTestFinished(async () => {
+    const closed = store.close({ grace: 0 });
+    await clock.advance('1s');
+    await closed;
+  });
+  await at.processor.start();
+  await clock.settle();
+  lines.length = 0;
+  passes = 0;
+  for (let minute = 0; minute < 10; minute++) await clock.advance('1m');
+  expect(lines).toEqual([]);
+  expect(passes).toBe(10);
+}, 60_000);
+
 test('003-10 every cleanup interval old jobs are removed, and their number is logged', async () => {
   const at = await timedStage(
     { JOB_POLL_INTERVAL_MS: '30000', JOB_RETENTION_MS: '300000' },
@@ -92,14 +138,11 @@ test('003-10 every cleanup interval old jobs are removed, and their number is lo
 
 test('003-34 finished jobs go an hour after their end, pending and rendering ones never', async () => {
   const door = new Door();
-  const renderer = new StubRenderer(async (source, signal) => {
-    if (source !== 'slow') return source;
-    await Promise.race([
-      door.pass(),
-      new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
-    ]);
-    return source;
-  });
+  const slowly = rendererBehind(door);
+  const renderer: Renderer = {
+    render: (source, ...rest) =>
+      source === 'slow' ? slowly.render(source, ...rest) : Promise.resolve(Buffer.from(source)),
+  };
   const { clock } = listeningClock();
   const store = await open('memory:', {
     clock,
@@ -135,7 +178,7 @@ test('003-34 finished jobs go an hour after their end, pending and rendering one
 
 test('003-19 003-30 stopping takes no new job, waits for the one that renders, and its status is written', async () => {
   const door = new Door();
-  const renderer = new StubRenderer(async (source) => (await door.pass(), source));
+  const renderer = rendererBehind(door);
   const at = await stage({ renderer, env: { QUEUE_MAX_CONCURRENT: '2', QUEUE_MAX_WAITING: '5' } });
   await at.processor.start();
   const current = await at.submit('current');
@@ -170,6 +213,27 @@ test('003-19 003-30 stopping takes no new job, waits for the one that renders, a
   for (const id of [inLine, later]) expect((await next.finished(id)).status).toBe('completed');
   expect(await at.store.get(inLine)).toMatchObject({ attempts: 1 });
 });
+
+test('003-19 003-30 stopping waits for what renders as long as a rendering may take, and a little, and no longer', async () => {
+  for (const [waitMs, status, handedBack] of [
+    [34_000, 'completed', 0],
+    [36_000, 'pending', 1],
+  ] as const) {
+    const door = new Door();
+    const at = await timedStage({ JOB_POLL_INTERVAL_MS: '30000' }, {}, rendererBehind(door));
+    await at.processor.start();
+    const id = await at.submit('current');
+    await at.clock.advance('1s');
+    await door.arrived;
+    const stopping = at.processor.stop();
+    await at.clock.advance(waitMs);
+    // Only now is it done, 30 seconds of RENDER_TIMEOUT_MS and more after the stop began.
+    door.open();
+    await at.clock.advance(1);
+    expect((await stopping)?.handedBack).toHaveLength(handedBack);
+    expect([waitMs, (await at.jobStore.get(id))?.status]).toEqual([waitMs, status]);
+  }
+}, 60_000);
 
 test('003-24 an error of the database is logged and tried again, also when it hides how a rendering ended', async () => {
   const door = new Door();

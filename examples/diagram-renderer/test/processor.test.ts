@@ -161,7 +161,7 @@ test('003-09 the place of a caller whose job is removed before its turn is given
   await expect(second).rejects.toThrow();
   door.open();
   expect((await first).status).toBe('completed');
-  await until('nothing is held', () => at.queue.running === 0 && at.queue.waiting === 0);
+  expect(at.queue).toMatchObject({ running: 0, waiting: 0 });
   expect((await at.processor.renderNow({ ...diagram, source: 'third' })).status).toBe('completed');
 });
 

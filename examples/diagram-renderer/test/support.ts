@@ -142,6 +142,17 @@ export async function stage(
   };
 }
 
+/** Renders when the door is open, and gives up when the job is taken away, as the real one does. */
+export function rendererBehind(door: Door): StubRenderer {
+  return new StubRenderer(async (source, signal) => {
+    const taken = new Promise<never>((_, reject) =>
+      signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true }),
+    );
+    await Promise.race([door.pass(), taken]);
+    return source;
+  });
+}
+
 /** A door that a rendering waits at. Better than any sleep. */
 export class Door {
   readonly arrived: Promise<void>;
@@ -163,9 +174,9 @@ export class Door {
   }
 }
 
-/** Looks until it is so, or for a minute. */
+/** Looks until it is so, or for half a minute. */
 export async function until(what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + 60_000;
+  const deadline = performance.now() + 30_000;
   while (!(await isSo())) {
     if (performance.now() > deadline) throw new Error(`Waited in vain: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
