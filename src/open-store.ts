@@ -1,9 +1,12 @@
 /** From a URL to a store, also to one that is not up yet; the message of a refused one says what is allowed. */
 import { show } from './core/duration.js';
 import { LastoutError } from './core/errors.js';
+import { bareError, masked } from './core/masked.js';
+import { isOf, reading } from './core/reading.js';
 import type { Logger } from './core/job.js';
 import type { Engine, Store, StoreContext, StoreFactory as OpenableStore } from './core/store.js';
 import { pause, type System } from './core/system.js';
+import { describeThrown } from './core/thrown.js';
 import { memoryStore } from './stores/memory/store.js';
 
 /** What `open` takes besides a URL: made by memoryStore, or sqliteStore of lastout/sqlite. */
@@ -24,7 +27,7 @@ export interface Patience {
 /** Known before it is opened: the defaults of `open` depend on it. */
 export function isVolatile(where: string | StoreFactory): boolean {
   if (typeof where === 'string') return where.startsWith('memory:');
-  return (where as Partial<OpenableStore> | null)?.isVolatile === true;
+  return reading('The store', 'INVALID_URL', () => (where as Partial<OpenableStore> | null)?.isVolatile === true);
 }
 
 export async function openStore(
@@ -43,8 +46,13 @@ export async function openStore(
 }
 
 function openable(store: StoreFactory): OpenableStore {
-  if (store !== null && typeof store === 'object' && typeof (store as Partial<OpenableStore>).open === 'function')
-    return store as OpenableStore;
+  const given = store as Partial<OpenableStore> | null;
+  const isStore = reading(
+    'The store',
+    'INVALID_URL',
+    () => typeof given === 'object' && typeof given?.open === 'function',
+  );
+  if (isStore) return store as OpenableStore;
   throw new LastoutError('INVALID_URL', `open got ${show(store)}; give a URL or a store. ${allowed}`);
 }
 
@@ -62,7 +70,7 @@ async function openSoon(
   let failure: LastoutError | null = null;
   for (let tries = 0; ; tries++) {
     try {
-      const opening = factory.open(context);
+      const opening = openedBy(factory, context);
       return await (failure ? orElse(opening, failure, leftMs(), system) : opening);
     } catch (error) {
       if (error === failure || !isPassing(error, factory)) throw error;
@@ -74,6 +82,18 @@ async function openSoon(
     if (leftMs() > 0) await pause(system, Math.min(leftMs(), backoff), undefined, 'hold');
     if (leftMs() <= 0) throw failure;
   }
+}
+
+/** What a store of somebody else throws, or hands over, may be anything. */
+async function openedBy(factory: OpenableStore, context: StoreContext): Promise<Store> {
+  const opened: Partial<Store> | null = await (async () => factory.open(context))().catch((error: unknown) => {
+    if (isOf(error, LastoutError)) throw error;
+    const message = `The given store could not be opened: ${masked(describeThrown(error).message)}`;
+    throw new LastoutError('STORE_UNAVAILABLE', message, undefined, bareError(error, message));
+  });
+  if (typeof opened?.insert !== 'function')
+    throw new LastoutError('INVALID_URL', 'The given store is none: its open() must answer with a store.');
+  return opened as Store;
 }
 
 function isPassing(error: unknown, factory: OpenableStore): error is LastoutError {

@@ -1,6 +1,7 @@
 // What callers give may be hostile: proxies and getters that throw, properties that are inherited, lists without end. It is
 // read once, own properties only, and a refusal is always a LastoutError.
 import { memoryUsage } from 'node:process';
+import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import {
   closeOnSignals,
@@ -119,6 +120,7 @@ const ownOptions: { readonly [what: string]: readonly [option: string, Call] } =
   ],
   endSubject: ['fence', (queue, bad) => queue.endSubject('trip:1', 'why', bad)],
   close: ['grace', (queue, bad) => queue.close(bad)],
+  'open of a store': ['open', (_, bad) => open(bad)],
   closeOnSignals: ['close', (_, bad) => closeOnSignals(bad)],
   'closeOnSignals options': ['grace', (queue, bad) => closeOnSignals(queue, bad)],
   createSlots: ['maxConcurrent', (_, bad) => createSlots(bad)],
@@ -175,6 +177,50 @@ describe('a getter or a proxy that throws is refused with a code', () => {
     const queue = closedAfterwards(await open('memory:'));
     await refusalOf(() => call(queue, bad() as never));
   });
+});
+
+it('a store of somebody else that answers nothing, or breaks, is refused with a code and without its secrets', async () => {
+  const stores: { readonly [what: string]: (() => unknown) | undefined } = {
+    nothing: async () => null,
+    'an empty object': async () => ({}),
+    'an error': async () => Promise.reject(new Error('postgres://u:hunter2@h is away')),
+    'an error at once': () => {
+      throw new Error('postgres://u:hunter2@h is away');
+    },
+    'what is no error': () => Promise.reject(Symbol('odd') as never),
+  };
+  for (const [what, opening] of Object.entries(stores)) {
+    const refusal = await refusalOf(() => open({ engine: 'mine', open: opening } as never));
+    expect(['INVALID_URL', 'STORE_UNAVAILABLE'], what).toContain(refusal.code);
+    expect(inspect(refusal), what).not.toContain('hunter2');
+  }
+});
+
+it('the body of an artifact that cannot be read is refused with a code', async () => {
+  const codes: unknown[] = [];
+  const type = defineJob('put', {
+    async run({ artifact }) {
+      for (const body of [throwing(), revoked(), { [Symbol.asyncIterator]: 1 }, null])
+        codes.push((await refusalOf(() => artifact.put('x', body as never))).code);
+    },
+  });
+  const queue = closedAfterwards(await open('memory:', { artifacts: 'memory' }));
+  await queue.work([type]);
+  await queue.wait((await queue.enqueue(type, null as never)).id, { timeout: '10s' });
+  expect(codes).toEqual(codes.map(() => 'UNSERIALIZABLE'));
+  expect(codes).toHaveLength(4);
+});
+
+it('a key with a dot is no path, and a message names a long path in short', async () => {
+  const queue = closedAfterwards(await open('memory:'));
+  await queue.enqueue('dotted', { 'a.constructor': { prototype: 1 } });
+  expect((await refusalOf(() => queue.enqueue('x', { constructor: { prototype: 1 } } as never))).code).toBe(
+    'FORBIDDEN_KEY',
+  );
+  const long = { ['k'.repeat(50_000)]: { ['m'.repeat(50_000)]: { n: () => 1 } } };
+  const { code, message } = await refusalOf(() => queue.enqueue('x', long as never));
+  expect(code).toBe('UNSERIALIZABLE');
+  expect(message.length).toBeLessThan(400);
 });
 
 describe('what is inherited was not given', () => {

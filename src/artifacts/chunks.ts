@@ -5,12 +5,14 @@ import type { BlobInfo } from '../core/blobs.js';
 import { show } from '../core/duration.js';
 import { LastoutError } from '../core/errors.js';
 import { harmless } from '../core/harmless.js';
+import { isOf, reading } from '../core/reading.js';
 
 export function chunksOf(body: ArtifactBody): AsyncIterable<Uint8Array> {
   if (typeof body === 'string') return single(new TextEncoder().encode(body.toWellFormed()));
-  if (body instanceof Uint8Array) return single(body);
-  if (body !== null && typeof body === 'object' && typeof body[Symbol.asyncIterator] === 'function')
-    return checked(body);
+  if (isOf(body, Uint8Array)) return single(body);
+  const source = body as Partial<AsyncIterable<unknown>> | null;
+  const isSource = (): boolean => typeof source === 'object' && typeof source?.[Symbol.asyncIterator] === 'function';
+  if (reading('The body of the artifact', 'UNSERIALIZABLE', isSource)) return checked(source as AsyncIterable<unknown>);
   throw new LastoutError(
     'UNSERIALIZABLE',
     `The body of the artifact is ${show(body)}; give a Uint8Array, a text, or an async iterable of Uint8Array.`,

@@ -222,9 +222,18 @@ function inspectRecord(value: object, path: string, depth: number, look: Look): 
     if (given === undefined) continue;
     spend(key.length, path, look);
     checkText(key, `a key of ${path}`);
-    copy[key] = inspect(given, `${path}.${key}`, depth + 1, look);
+    copy[key] = inspect(given, below(path, key), depth + 1, look);
   }
   return copy;
+}
+
+const pathMax = 200;
+
+/** Only a plain key stands behind a dot, so that a path is read in one way; a long one is cut in its middle. */
+function below(path: string, key: string): string {
+  const shown = key.length > 50 ? `${key.slice(0, 50)}…` : key;
+  const whole = /^[\w$-]{1,50}$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(shown)}]`;
+  return whole.length > pathMax ? `${whole.slice(0, 80)}…${whole.slice(-100)}` : whole;
 }
 
 /** It would be stored instead of what was inspected. */
