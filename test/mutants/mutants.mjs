@@ -865,4 +865,11 @@ export const mutants = [
     to: 'queue.cancel({ id: requestId({ tripId, driverId }) },',
     tests: ['examples/trip-dispatch/test/processing.test.ts'],
   },
+  {
+    name: 'a signal ends the tour of trips before it has cleaned up',
+    file: 'examples/trip-dispatch/src/main.ts',
+    from: 'process.on(signal, () => told.abort(signal));',
+    to: 'process.on(signal, () => process.exit(128 + constants.signals[signal]));',
+    tests: ['examples/trip-dispatch/test/signals.test.ts'],
+  },
 ];
