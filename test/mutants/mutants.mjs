@@ -1250,4 +1250,11 @@ export const mutants = [
     to: 'cleanupIntervalMs: Math.min(jobCleanupIntervalMs, 60_000)',
     tests: ['examples/diagram-renderer/test/http.test.ts'],
   },
+  {
+    name: 'a signal ends the tour of trips before it has cleaned up',
+    file: 'examples/trip-dispatch/src/main.ts',
+    from: 'process.on(signal, () => told.abort(signal));',
+    to: 'process.on(signal, () => process.exit(128 + constants.signals[signal]));',
+    tests: ['examples/trip-dispatch/test/signals.test.ts'],
+  },
 ];

@@ -29,6 +29,8 @@ export interface Stage {
   readonly drivers: InMemoryDriverService;
   readonly screens: InMemoryNotificationService;
   say(text: string): void;
+  /** Aborts where the tour is to end; its reason is what is thrown. */
+  readonly signal: AbortSignal;
 }
 
 const patienceMs = 30_000;
@@ -55,7 +57,11 @@ async function showTimeoutAndAcceptance(stage: Stage): Promise<void> {
   const { app, trips, say } = stage;
   say('1. A trip is put to two drivers. Neither answers, so the next one is asked');
   await request(stage, 'trip-1', 'ann', 'bob', 'cem');
-  await until('both are passed over', async () => (await trips.findById('trip-1'))?.rejectedDrivers.length === 2);
+  await until(
+    stage,
+    'both are passed over',
+    async () => (await trips.findById('trip-1'))?.rejectedDrivers.length === 2,
+  );
   await seenBy(stage, 'cem', 'trip-1');
   await app.dispatcher.acceptTrip('trip-1', 'cem');
   say(`   trip-1 is ${(await trips.findById('trip-1'))?.status} with cem, ${await jobsOf(stage, 'trip-1')}`);
@@ -108,7 +114,8 @@ async function showCompletion(stage: Stage): Promise<void> {
   await app.dispatcher.completeTrip('trip-5', 'cem');
 }
 
-async function request({ app, say }: Stage, id: string, ...drivers: string[]): Promise<void> {
+async function request({ app, say, signal }: Stage, id: string, ...drivers: string[]): Promise<void> {
+  signal.throwIfAborted();
   say(`   ${id} is requested, drivers: ${drivers.join(', ')}`);
   await app.dispatcher.requestTrip({
     id,
@@ -119,28 +126,34 @@ async function request({ app, say }: Stage, id: string, ...drivers: string[]): P
 }
 
 /** What still runs is let finish first. */
-async function jobsOf({ app }: Stage, tripId: string): Promise<string> {
+async function jobsOf(stage: Stage, tripId: string): Promise<string> {
   const subject = `trip:${tripId}`;
-  const count = async (state: 'pending' | 'processing') => (await app.queue.find({ subject, state })).items.length;
-  await until(`no job of ${tripId} runs`, async () => (await count('processing')) === 0);
+  const count = async (state: 'pending' | 'processing') =>
+    (await stage.app.queue.find({ subject, state })).items.length;
+  await until(stage, `no job of ${tripId} runs`, async () => (await count('processing')) === 0);
   return `${await count('pending')} jobs in the queues`;
 }
 
-async function seenBy({ screens }: Stage, driverId: string, tripId: string): Promise<void> {
-  await until(`${driverId} sees ${tripId}`, async () => screens.visibleTo(driverId).includes(tripId));
+async function seenBy(stage: Stage, driverId: string, tripId: string): Promise<void> {
+  await until(stage, `${driverId} sees ${tripId}`, async () => stage.screens.visibleTo(driverId).includes(tripId));
 }
 
 /** The driver is under way: the request has been looked at and put off. */
-async function delayed({ app }: Stage, tripId: string): Promise<void> {
-  await until(`${tripId} is put off`, async () => {
-    const { items } = await app.queue.find({ subject: `trip:${tripId}`, queue: 'trip-requests', state: 'pending' });
+async function delayed(stage: Stage, tripId: string): Promise<void> {
+  await until(stage, `${tripId} is put off`, async () => {
+    const { items } = await stage.app.queue.find({
+      subject: `trip:${tripId}`,
+      queue: 'trip-requests',
+      state: 'pending',
+    });
     return items.some(({ createdAt, scheduledFor }) => scheduledFor > createdAt);
   });
 }
 
-async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
+async function until({ signal }: Stage, what: string, isSo: () => Promise<boolean>): Promise<void> {
   const deadline = performance.now() + patienceMs;
   while (!(await isSo())) {
+    signal.throwIfAborted();
     if (performance.now() > deadline) throw new Error(`Waited in vain: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
