@@ -160,6 +160,75 @@ for (const store of stores) {
   });
 }
 
+test('a shutdown takes the plugin first: no change asks a queue that is closing', async () => {
+  const { logger, lines } = recordingLogger();
+  const host = await Host.open('memory:', { logger });
+  const door = new Handshake();
+  const plugin = new SiteBuilderPlugin({
+    outputDir: await temporaryFolder(),
+    render: async (page) => {
+      await door.pass();
+      return renderPage(page);
+    },
+  });
+  await host.register(plugin);
+  await host.entityService.createEntity('post', { title: 'x' }, 'post-1');
+  expect(await plugin.status()).toMatchObject({ queued: true, building: false });
+  await host.startWorker();
+  await door.arrived;
+  expect(await plugin.status()).toMatchObject({ queued: false, building: true });
+
+  const shutdown = host.shutdown();
+  await host.entityService.createEntity('post', { title: 'x' }, 'post-2');
+  expect(host.bus.subscriptionCount).toBe(0);
+  expect((await host.queue.find({ type: 'site-build' })).items).toHaveLength(1);
+  door.release();
+  expect((await shutdown).abandoned).toEqual([]);
+  expect(lines.filter(({ level }) => level === 'error')).toEqual([]);
+});
+
+/** A host whose builds fail as often as `broken` says. */
+async function breakableHost(attempts?: number) {
+  const { logger } = recordingLogger();
+  const host = await Host.open('memory:', { logger });
+  onTestFinished(async () => void (await host.shutdown()));
+  const template = { broken: 0 };
+  const plugin = new SiteBuilderPlugin({
+    outputDir: await temporaryFolder(),
+    render: (page) => {
+      if (template.broken-- > 0) throw new Error('template');
+      return renderPage(page);
+    },
+    ...(attempts !== undefined && { attempts }),
+  });
+  await host.register(plugin);
+  await host.startWorker();
+  const ask = async (n: number): Promise<string> => {
+    await host.entityService.createEntity('post', { title: 'x' }, `post-${n}`);
+    return (await plugin.status()).recent[0]!.id;
+  };
+  return { host, plugin, template, ask };
+}
+
+test('of each kind of ended builds the newest twenty are kept', async () => {
+  const { host, template, ask } = await breakableHost(1);
+  for (let n = 1; n <= 50; n++) {
+    template.broken = n % 2;
+    expect((await host.queue.wait(await ask(n))).state).toBe(n % 2 ? 'failed' : 'completed');
+  }
+  await host.queue.sweep();
+  for (const state of ['completed', 'failed'] as const)
+    expect((await host.queue.find({ type: 'site-build', state, limit: 100 })).items).toHaveLength(20);
+});
+
+test('a build is tried three times', async () => {
+  const { host, template, ask } = await breakableHost();
+  template.broken = Number.POSITIVE_INFINITY;
+  // Nobody has to wait for the time between two attempts.
+  host.queue.on('retried', ({ id }) => void host.queue.reschedule(id, { delay: 0 }));
+  expect(await host.queue.wait(await ask(1))).toMatchObject({ state: 'failed', attempts: 3 });
+});
+
 test('a failing build is shown in the status, and the next one heals it', async () => {
   const { logger } = recordingLogger();
   const host = await Host.open('memory:', { logger });

@@ -89,6 +89,17 @@ test('no address, however malformed, ends the server, breaks it or leads out of 
     expect([target, statusOf(await get(target))]).toEqual([target, 200]);
 });
 
+test('a page may load nothing from elsewhere, and is no other type than it says', async () => {
+  for (const target of ['/', '/none']) {
+    const answer = await get(target);
+    expect(answer).toContain(
+      "content-security-policy: default-src 'none'; style-src 'unsafe-inline'; img-src 'self' https:",
+    );
+    expect(answer).toContain('x-content-type-options: nosniff');
+    expect(answer).toContain('cache-control: no-cache');
+  }
+});
+
 test('requests that are none are refused, and the next one is answered', async () => {
   const refused: readonly (readonly [text: string, status: number])[] = [
     ['\r\n\r\n\0\0', 400],

@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, open, readdir, readFile, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -46,6 +46,10 @@ test('Markdown becomes HTML on disk', async () => {
   expect(html).toContain('<a href="/blogs">link</a>');
   expect(html).toContain('<td>1</td>');
   expect(await page('/blogs')).toContain('<li><a href="/blogs/post-1">Post 1</a></li>');
+  // Where one is shows in the navigation.
+  expect(await page('/blogs')).toContain(
+    '<nav><a href="/">Home</a><a href="/blogs" aria-current="page">Blogs</a></nav>',
+  );
 });
 
 test('content cannot bring its own markup or scripts', async () => {
@@ -100,6 +104,13 @@ test('a build that fails or is given up publishes nothing, and the next one clea
     },
   });
   await expect(givenUp.build(controller.signal)).rejects.toThrow('taken over');
+  // It goes on with nothing, and does not even render what would be thrown away.
+  routeRegistry.register({ path: '/about', title: 'About', body: '' });
+  let rendered = 0;
+  const late = builder({ render: () => String(++rendered) });
+  await expect(late.build(controller.signal)).rejects.toThrow('taken over');
+  expect(rendered).toBe(0);
+  routeRegistry.unregister('/about');
   expect((await readSite(outputDir))?.revision).toBe(1);
 
   await mkdir(join(outputDir, 'revisions/2/debris'), { recursive: true });
@@ -112,6 +123,11 @@ test('old revisions are removed, the last two stay', async () => {
   for (let i = 0; i < 5; i++) await builder().build();
   expect((await readdir(join(outputDir, 'revisions'))).sort()).toEqual(['4', '5']);
   expect((await readdir(outputDir)).sort()).toEqual(['revisions', 'site.json']);
+  // The new list takes the place of the old one in one step: written over, it could be read half.
+  const before = await open(join(outputDir, 'site.json'));
+  await builder().build();
+  expect(JSON.parse(await before.readFile('utf8'))).toMatchObject({ revision: 5 });
+  await before.close();
 });
 
 test('whatever an entity is called and says, the site is built with it or the entity is refused', async () => {
@@ -137,7 +153,11 @@ test('whatever an entity is called and says, the site is built with it or the en
   expect(pages).toBe(2 + names.length - 2 + bodies.length);
   await entityService.updateEntity('blog', { title: 'x', id: '../b' } as { title: string }, '0');
 
-  expect(await builder().build()).toEqual({ pages, revision: 1 });
+  expect(
+    await builder()
+      .build()
+      .catch((error: unknown) => error),
+  ).toEqual({ pages, revision: 1 });
   // What cannot be read as Markdown is shown as it is.
   expect(await page('/blogs/body-0')).toContain('&#62;'.repeat(20_000));
 });
