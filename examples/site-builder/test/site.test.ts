@@ -153,7 +153,11 @@ test('whatever an entity is called and says, the site is built with it or the en
   expect(pages).toBe(2 + names.length - 2 + bodies.length);
   await entityService.updateEntity('blog', { title: 'x', id: '../b' } as { title: string }, '0');
 
-  expect(await builder().build()).toEqual({ pages, revision: 1 });
+  expect(
+    await builder()
+      .build()
+      .catch((error: unknown) => error),
+  ).toEqual({ pages, revision: 1 });
   // What cannot be read as Markdown is shown as it is.
   expect(await page('/blogs/body-0')).toContain('&#62;'.repeat(20_000));
 });
