@@ -281,7 +281,7 @@ export const mutants = [
   // ---- limits ---------------------------------------------------------------------------------------------------------
   {
     name: 'a slot of a queue leaks: a job that left its claim counts while its neighbours run',
-    file: 'src/stores/memory/limits.ts',
+    file: 'src/stores/local/limits.ts',
     from: 'if (row && row.epoch < record.epoch) running.set(',
     to: 'if (row) running.set(',
     tests: onMemory,

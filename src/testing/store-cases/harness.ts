@@ -1,8 +1,7 @@
 /** What a store under test hands over, and how a case is written: one rule each, named `verb: rule`, free of any test runner. */
 import type { SqlClient } from '../../core/job.js';
 import type { QueueLimits } from '../../core/limits.js';
-import type { Store, StoreFactory } from '../../core/store.js';
-import { createSystem } from '../../system.js';
+import type { Store } from '../../core/store.js';
 
 export interface StoreHarness {
   readonly store: Store;
@@ -25,36 +24,4 @@ export interface CallerTransaction {
 export interface StoreCase {
   readonly name: string;
   run(harness: StoreHarness): Promise<void>;
-}
-
-/** An empty store of this factory, under a clock that only the case moves. `begin`: of an engine that takes part in a caller's transactions. */
-export async function storeHarness(
-  factory: StoreFactory,
-  { dispose, begin }: Partial<Pick<StoreHarness, 'dispose' | 'begin'>> = {},
-): Promise<StoreHarness> {
-  let at = Date.parse('2030-01-01T00:00:00Z');
-  const context = {
-    system: createSystem({ now: () => new Date(at) }),
-    namespace: 'lastout',
-    maxStoredJobs: Number.POSITIVE_INFINITY,
-  };
-  const store = await factory.open(context);
-  const stores = [store];
-  return {
-    store,
-    async open(limits, identity) {
-      const another = await factory.open({ ...context, limits, ...(identity && { identity }) });
-      stores.push(another);
-      return another;
-    },
-    now: () => at,
-    ...(begin && { begin }),
-    advance(ms) {
-      at += ms;
-    },
-    async dispose() {
-      for (const opened of stores) await opened.close();
-      await dispose?.();
-    },
-  };
 }

@@ -37,7 +37,7 @@ import { transactionCases } from './transaction.js';
 import { unknownCases } from './unknown.js';
 import { whyCases } from './why.js';
 
-export { type StoreCase, type StoreHarness, storeHarness } from './harness.js';
+export type { StoreCase, StoreHarness } from './harness.js';
 
 export const storeCases: readonly StoreCase[] = [
   ...insertCases,
