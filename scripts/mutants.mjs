@@ -8,7 +8,17 @@ import { mutants } from '../test/mutants/mutants.mjs';
 import { startServices, variables } from './services/index.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const copied = ['src', 'spec', 'scripts', 'test', 'docs', 'package.json', 'tsconfig.json', 'vitest.config.ts'];
+const copied = [
+  'src',
+  'spec',
+  'scripts',
+  'test',
+  'docs',
+  'examples',
+  'package.json',
+  'tsconfig.json',
+  'vitest.config.ts',
+];
 const patienceMs = 120_000;
 const patienceForAllMs = 900_000;
 
@@ -101,7 +111,10 @@ function failures(report) {
 function runTests(tests, mostMs) {
   const out = join(folder, 'report.json');
   rmSync(out, { force: true });
-  const args = [join(root, 'node_modules', 'vitest', 'vitest.mjs'), 'run', '--project', 'library', '--reporter=json'];
+  // Tests of an example run on the library as it was last built: its bugs are those of the example.
+  const projects = [...new Set(tests.map((file) => /^examples\/([^/]+)\//.exec(file)?.[1] ?? 'library'))];
+  const args = [join(root, 'node_modules', 'vitest', 'vitest.mjs'), 'run', '--reporter=json'];
+  args.push(...projects.flatMap((project) => ['--project', project]));
   const child = spawn(process.execPath, [...args, `--outputFile=${out}`, ...tests], {
     cwd: folder,
     env: { ...process.env, ...urls },
