@@ -88,11 +88,8 @@ describe('systems', () => {
       expect(items.filter(({ text }) => text.trim() === '')).toEqual([]);
       sizes[id] = items.length;
     }
-    // Those that have a list of departures have it whole; a whole run refuses a system without one.
     const lists = (await Promise.all((await readdir(folder)).map(read))) as { id: string; departures?: unknown }[];
-    const written = lists.filter(({ departures }) => departures !== undefined);
-    expect(written.map(({ id }) => id)).toEqual(expect.arrayContaining(['000', '001']));
-    expect(written.flatMap((system) => faultsOf(system))).toEqual([]);
+    expect(lists.flatMap((system) => faultsOf(system))).toEqual([]);
     expect(sizes).toEqual({ '000': 35, '001': 48, '002': 39, '003': 36, '004': 43 });
   });
 });

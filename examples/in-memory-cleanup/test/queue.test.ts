@@ -70,21 +70,24 @@ test('000-32 leaving its block closes the queue', async () => {
 test('000-30 stopping waits for the cleanup that is under way', async () => {
   const order: string[] = [];
   let go!: () => void;
+  let begin!: () => void;
   const door = new Promise<void>((resolve) => (go = resolve));
+  const begun = new Promise<void>((resolve) => (begin = resolve));
   const blobs = fileBlobs(await temporaryFolder(), async () => {
     order.push('deleting');
+    begin();
     await door;
   });
   const at = await stage({ jobRetentionMs: hour }, { artifacts: { blobs } });
   await write(at, {});
-  void at.clock.advance(2 * hour);
-  await expect.poll(() => order.length).toBeGreaterThan(0);
+  const moved = at.clock.advance(2 * hour);
+  await begun;
 
   const stopped = at.jobs.stopPeriodicCleanup().then(() => void order.push('stopped'));
   await at.clock.settle();
   expect(order).not.toContain('stopped');
   go();
-  await stopped;
+  await Promise.all([stopped, moved]);
   expect(order.at(-1)).toBe('stopped');
   expect((await at.jobs.stats()).total).toBe(0);
 });
