@@ -1166,10 +1166,10 @@ export const mutants = [
     tests: ['test/stores/postgres.test.ts'],
   },
   {
-    name: 'what stands in rest on SQLite is not asked whether it is plain',
+    name: 'a row of SQLite is read without its odd columns',
     file: 'src/stores/sqlite/rows.ts',
-    from: '(isPlainKept(row) || inRest.every(({ isPlain }) => isPlain(row as never))) &&',
-    to: '',
+    from: 'if (value !== null) Object.assign(row,',
+    to: "if (value === '') Object.assign(row,",
     tests: ['test/stores/sqlite.test.ts'],
   },
   // ---- the diagram renderer -------------------------------------------------------------------------------------------

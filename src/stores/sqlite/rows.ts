@@ -194,45 +194,41 @@ export function withRare(row: Row, values: Values, from: number): Row {
   return rest === null ? row : Object.assign(row, JSON.parse(rest) as Partial<Row>);
 }
 
-/** A row of its own size: what is copied from it and filled in is as fast as what is written out. */
-const emptyRow: Row = {
-  ...(Object.fromEntries(keptRare.map(({ name }) => [name, plainJob[name]])) as Pick<Row, RareName>),
-  seq: 0,
-  id: '',
-  type: '',
-  queue: '',
-  createdAt: 0,
-  maxAttempts: 0,
-  slot: null,
-  policy: '',
-  input: '',
-  retryOf: null,
-  retriedAs: null,
-  place: Place.claimed,
-  priority: 0,
-  dueAt: 0,
-  expiresAt: null,
-  startedAt: null,
-  attempts: 0,
-  stalls: 0,
-  wary: false,
-  epoch: 0,
-  left: null,
-  cancelAt: null,
-  cancelReason: null,
-  againAt: null,
-  progress: null,
-  memo: null,
-  error: null,
-  heldUntil: null,
-  heldReason: null,
-  state: null,
-  completedAt: null,
-  result: null,
-  replaced: false,
-  keepMs: undefined,
-  keepCount: null,
-};
+/** What few jobs have stands on the prototype until one has it, as in new rows. */
+class PlainRow implements Omit<Row, RareName> {
+  slot: Row['slot'] = null;
+  retryOf: Row['retryOf'] = null;
+  retriedAs: Row['retriedAs'] = null;
+  expiresAt: Row['expiresAt'] = null;
+  startedAt: Row['startedAt'] = null;
+  attempts = 0;
+  stalls = 0;
+  wary = false;
+  epoch = 0;
+  left: Row['left'] = null;
+  cancelAt: Row['cancelAt'] = null;
+  cancelReason: Row['cancelReason'] = null;
+  againAt: Row['againAt'] = null;
+  progress: Row['progress'] = null;
+  memo: Row['memo'] = null;
+  error: Row['error'] = null;
+  heldUntil: Row['heldUntil'] = null;
+  heldReason: Row['heldReason'] = null;
+  state: Row['state'] = null;
+  completedAt: Row['completedAt'] = null;
+  result: Row['result'] = null;
+  replaced = false;
+  keepMs: Row['keepMs'] = undefined;
+  keepCount: Row['keepCount'] = null;
+
+  // biome-ignore format: the order of the columns
+  constructor(
+    readonly seq: number, readonly id: string, readonly type: string, readonly queue: string, public priority: number,
+    public dueAt: number, readonly createdAt: number, readonly maxAttempts: number, readonly policy: string,
+    readonly input: string, public place: Place,
+  ) {}
+}
+for (const { name } of keptRare) Object.assign(PlainRow.prototype, { [name]: plainJob[name] });
 
 /** By position rather than from a list: a claim makes one for each of its jobs. */
 // biome-ignore format: the order of the columns
@@ -240,12 +236,10 @@ export function plainRow(
   seq: Column, id: Column, type: Column, queue: Column, priority: Column, dueAt: Column, createdAt: Column,
   maxAttempts: Column, policy: string, input: Column, place: Place,
 ): Row {
-  return {
-    ...emptyRow,
-    seq: seq as number, id: id as string, type: type as string, queue: queue as string, priority: priority as number,
-    dueAt: dueAt as number, createdAt: createdAt as number, maxAttempts: maxAttempts as number, policy,
-    input: input as string, place,
-  };
+  return new PlainRow(
+    seq as number, id as string, type as string, queue as string, priority as number, dueAt as number,
+    createdAt as number, maxAttempts as number, policy, input as string, place,
+  ) as Row;
 }
 
 /** Stored: null follows the cleanup policy, −1 is for ever. */
