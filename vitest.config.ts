@@ -27,6 +27,8 @@ const longest = [
   'leases-proof',
   'stores/model',
   'flat-memory',
+  'unwritten/redis',
+  'unwritten/postgres',
   'wire/postgres',
   'stores/postgres',
   'faults/postgres',
