@@ -88,9 +88,12 @@ class Oracle {
 
   view() {
     const names = [...this.schedules].sort(([a], [b]) => (a < b ? -1 : 1));
-    return names.map(([name, { rhythm, seen, last }]) => ({
+    return names.map(([name, { rhythm, missed, input, seen, last }]) => ({
       name,
       type: 'report',
+      ...{ cron: null, timeZone: 'cron' in rhythm.when ? 'UTC' : null, every: null, ...rhythm.when },
+      missed,
+      input,
       next: new Date(nextTick(rhythm, seen)),
       last: last === null ? null : new Date(last),
       paused: this.paused,

@@ -28,8 +28,8 @@ const ofRun: Record<RunName, string> = {
 const texts: Partial<Record<KeptName | RunName, string>> = ofRun;
 
 export const view = String.raw`
--- The place of the last deadline among the columns.
-local DUE_AT = 25
+-- The place of the deadline among the columns.
+local DUE_AT = ${viewNames.indexOf('dueAt') + 2}
 do
 local shown, shownList = {}, {}
 -- The shapes that an answer names, each once: number, text, …
