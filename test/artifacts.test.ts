@@ -675,11 +675,11 @@ describe('the bounds of artifacts', () => {
     const queue = closedAfterwards(await open(`sqlite:${file}`));
     const id = await runJob(queue, ({ artifact }) => artifact.put('a', 'x'));
     expect((await queue.get(id))!.error).toMatchObject({
-      code: 'UNKNOWN_OPTION',
+      code: 'ARTIFACTS_MISSING',
       message: expect.stringContaining('artifacts: { dir }') as string,
     });
     const other = await runJob(queue, ({ tempDir }) => tempDir());
-    expect((await queue.get(other))!.error).toMatchObject({ code: 'UNKNOWN_OPTION' });
+    expect((await queue.get(other))!.error).toMatchObject({ code: 'ARTIFACTS_MISSING' });
     expect(await things(queue)).toEqual([]);
   });
 

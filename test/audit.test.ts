@@ -99,13 +99,13 @@ describe('an audit', () => {
 describe('an audit is not clean', () => {
   const part = { created: 2, released: 1, live: 1, attention: [] as string[] };
   const auditOf = (...pages: AuditPage['kinds'][]) => {
-    const read = async ({ cursor }: { cursor: string | null }): Promise<AuditPage> => {
+    const readAudit = async ({ cursor }: { cursor: string | null }): Promise<AuditPage> => {
       const at = Number(cursor ?? 0);
       return { kinds: pages[at]!, found: [], next: at + 1 < pages.length ? String(at + 1) : null };
     };
     const find = async () => ({ jobs: [], next: null });
     const tally = async () => ({ queues: [] });
-    return auditOn({ read, find, tally } as unknown as Store, createSystem(), cleanupOf());
+    return auditOn({ readAudit, find, tally } as unknown as Store, createSystem(), cleanupOf());
   };
 
   it.each([

@@ -13,6 +13,7 @@ function slowStore(engine: Store['engine']) {
   const batches: { ids: string[]; atomic: boolean; answer(): Promise<void>; fail(error: Error): Promise<void> }[] = [];
   const store = {
     engine,
+    traits: { isVolatile: false, insertsAbreast: engine === 'redis' ? 2 : 1, leastSweep: 50 },
     insert: (sent: readonly NewJob[], { atomic }: { atomic: boolean }) =>
       new Promise<readonly Inserted[]>((resolve, reject) => {
         const ids = sent.map(({ id }) => id);

@@ -43,7 +43,7 @@ describe('docs/explain.md', () => {
     const code = readFileSync(new URL('../src/lifecycle/explain.ts', import.meta.url), 'utf8');
     const [, words] = /What it waits for: (.*?), or the id/.exec(code)!;
     const names = [...words!.matchAll(/`(\w+)`/g)].map((match) => match[1]!);
-    expect(names).toHaveLength(7);
+    expect(names).toHaveLength(8);
     for (const name of names) expect(page('explain')).toContain(`| \`${name}\` |`);
   });
 });

@@ -1,6 +1,6 @@
 // Retention: what goes, when exactly, in which order, who starts it, and that live work is never touched.
 import { describe, expect, it } from 'vitest';
-import type { StoreFactory, SweepRequest } from '../src/core/store.js';
+import type { StoreFactory } from '../src/core/store.js';
 import { defineJob, fail, type FinishedState, type Keep, open, type OpenOptions, type Queue } from '../src/index.js';
 import { closedAfterwards, eachStore, gate, type OnStore, recordingLogger, tapped } from './support.js';
 
@@ -46,10 +46,10 @@ const stored = async (queue: Queue): Promise<string[]> => (await queue.find({ li
 function watchingSweeps(factory: StoreFactory) {
   const seen = { cleanups: 0, failing: false };
   const tap = tapped(factory, (store) => ({
-    async sweep(request: SweepRequest) {
-      if (request.cleanup) seen.cleanups += 1;
-      if (request.cleanup && seen.failing) throw new Error('disk full');
-      return store.sweep(request);
+    async sweepInTerm(term, request) {
+      seen.cleanups += 1;
+      if (seen.failing) throw new Error('disk full');
+      return store.sweepInTerm(term, request);
     },
   }));
   return { factory: tap, seen };

@@ -195,9 +195,10 @@ export async function worldOn(factory: StoreFactory, clock: FakeClock, options: 
       if (failing.tally) throw new Error('disk full');
       return store.tally(cleanup);
     },
-    async sweep(request) {
-      if (failing.cleanup && request.cleanup) throw new Error('disk full');
-      return failing.tending ? nothingSwept : store.sweep(request);
+    sweep: async (request) => (failing.tending ? nothingSwept : store.sweep(request)),
+    async sweepInTerm(term, request) {
+      if (failing.cleanup) throw new Error('disk full');
+      return failing.tending ? { ...nothingSwept, term: 1 } : store.sweepInTerm(term, request);
     },
     async claim(request) {
       return failing.tending ? nothingClaimed : store.claim(request);
@@ -224,7 +225,5 @@ const nothingSwept = {
   removedBy: { age: 0, count: 0, cap: 0 },
   owing: [],
   dueThings: [],
-  term: null,
-  busy: false,
   more: false,
 };
