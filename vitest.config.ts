@@ -56,6 +56,21 @@ const renamed = longest.filter((file) => !existsSync(file));
 if (renamed.length > 0)
   throw new Error(`The longest tests are named in vitest.config.ts, and not there: ${renamed.join(', ')}`);
 
+/** Not in `npm run test:quick`: what kills, waits, measures or repeats for long, and what is of another store alone. */
+const leftToTheWhole =
+  process.env['LASTOUT_TEST_QUICK'] === undefined
+    ? []
+    : [
+        'test/{crash,faults,unwritten,wire}/**',
+        'test/stores/{postgres,redis}*',
+        'test/stores/{interleavings,limits-property,model}.test.ts',
+        'test/stores/sqlite-{held,open-run,races,wal}.test.ts',
+        'test/{artifacts,leases,removal,schedules}-faults.test.ts',
+        'test/{leases,schedules,sweep}-{crash,kill,proof}.test.ts',
+        'test/{alive,awaited,bench,demo,flat-memory,harmless,schedules-model,soak,surface}.test.ts',
+        'test/{docker-leases,docker-resource,services,services-docker,tls}.test.ts',
+      ];
+
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const placeOf = ({ moduleId }: TestSpecification): number => longest.indexOf(moduleId) + 1 || Number.MAX_VALUE;
@@ -77,7 +92,7 @@ export default defineConfig({
           name: 'library',
           root,
           include: ['test/**/*.test.ts'],
-          exclude: ['test/package.test.ts', 'test/readme.test.ts', 'test/types.test.ts'],
+          exclude: ['test/package.test.ts', 'test/readme.test.ts', 'test/types.test.ts', ...leftToTheWhole],
           globalSetup: ['test/services/setup.ts'],
         },
       },

@@ -15,13 +15,18 @@ export type EngineName = 'memory' | 'sqlite' | 'postgres' | 'redis';
 
 const served: readonly EngineName[] = (['postgres', 'redis'] as const).filter(isServed);
 
-/** All four, except that a service may be missing: `npm test` then says that it was skipped, or fails. */
-export const engines: readonly EngineName[] = ['memory', 'sqlite', ...served];
+const local: readonly EngineName[] = ['memory', 'sqlite'];
+const asked = process.env['LASTOUT_TEST_STORES']?.split(',');
+
+/**
+ * All four, except that a service may be missing: `npm test` then says that it was skipped, or fails. The inner loop asks
+ * for fewer (scripts/test-quick.mjs).
+ */
+export const engines: readonly EngineName[] = [...local, ...served].filter((name) => asked?.includes(name) ?? true);
 
 /** A group of tests of one store; left out where `npm test` reports its service as skipped. */
 export function describeOn(engine: EngineName, title: string, declare: () => void): void {
-  const isThere = engine === 'memory' || engine === 'sqlite' || isServed(engine);
-  describe.skipIf(!isThere)(title, declare);
+  describe.skipIf(!engines.includes(engine))(title, declare);
 }
 
 export interface EmptyStore {

@@ -11,11 +11,18 @@ declare module 'vitest' {
 }
 
 export default async function services(project: TestProject): Promise<() => Promise<void>> {
-  const [postgres, redis] = await Promise.all([findService('postgres'), findService('redis')]);
+  const [postgres, redis] = await Promise.all([serviceOf('postgres'), serviceOf('redis')]);
   project.provide('services', { postgres: wordsOf(postgres), redis: wordsOf(redis) });
   return async () => {
     for (const service of [postgres, redis]) if ('stop' in service) await service.stop();
   };
+}
+
+/** LASTOUT_TEST_STORES=memory,sqlite leaves stores out, and starts nothing for them. */
+function serviceOf(name: 'postgres' | 'redis'): ReturnType<typeof findService> {
+  const stores = process.env['LASTOUT_TEST_STORES'];
+  if (stores === undefined || stores.split(',').includes(name)) return findService(name);
+  return Promise.resolve({ why: 'left out by LASTOUT_TEST_STORES' });
 }
 
 const wordsOf = (service: { url: string } | { why: string }): { url: string } | { why: string } =>
