@@ -61,14 +61,14 @@ const leftToTheWhole =
   process.env['LASTOUT_TEST_QUICK'] === undefined
     ? []
     : [
-        'test/{crash,faults,unwritten,wire}/**',
+        'test/{cost,crash,faults,unwritten,wire}/**',
         'test/stores/{postgres,redis}*',
         'test/stores/{interleavings,limits-property,model}.test.ts',
         'test/stores/sqlite-{held,open-run,races,wal}.test.ts',
         'test/{artifacts,leases,removal,schedules}-faults.test.ts',
         'test/{leases,schedules,sweep}-{crash,kill,proof}.test.ts',
-        'test/{alive,awaited,bench,demo,flat-memory,harmless,schedules-model,soak,surface}.test.ts',
-        'test/{docker-leases,docker-resource,services,services-docker,tls}.test.ts',
+        'test/{alive,awaited,bench,close,demo,event-loop,flat-memory,harmless,large-jobs,schedules-model,soak,surface}.test.ts',
+        'test/{clock-back,docker-leases,docker-resource,secrets,services,services-docker,tls}.test.ts',
       ];
 
 class LongestFirst extends BaseSequencer {
