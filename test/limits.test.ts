@@ -100,7 +100,7 @@ eachStore((on) => {
     });
 
     it('leaves no count, no event and no slot behind what it refuses', async () => {
-      const queue = await on.open({ queues: { mail: { maxPending: 1 } } });
+      const { queue, clock } = await on.still({ queues: { mail: { maxPending: 1 } } });
       const type = defineJob('letter', {
         queue: 'mail',
         deduplication: 'skip',
@@ -109,12 +109,16 @@ eachStore((on) => {
       await queue.enqueue(type, 1);
       const created: unknown[] = [];
       queue.on('created', ({ id }) => created.push(id));
+      await clock.settle(); // it listens from here on
       await refusalOf(() => queue.enqueue(type, 2));
       expect(await queue.enqueue(type, 1)).toMatchObject({ outcome: 'skipped' });
       await queue.remove({ all: true });
       const { id, outcome } = await queue.enqueue(type, 2);
       expect(outcome).toBe('created');
-      await expect.poll(() => created).toEqual([id]);
+      await clock.settle();
+      // On PostgreSQL a step of somebody else that is under way may hold events back until the next look.
+      if (on.engine === 'postgres') await clock.advance(200);
+      expect(created).toEqual([id]);
       expect((await queue.stats()).total.pending).toBe(1);
     });
 
