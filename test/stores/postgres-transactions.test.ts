@@ -319,3 +319,18 @@ test('each value of a statement stands once and in order, so that any placeholde
   await client.query('commit');
   expect(texts).toHaveLength(6);
 });
+
+// A follower that began after the open transaction would miss what it commits later: to hear a little twice is the lesser evil.
+test('who begins to listen while a transaction is open hears all of it, and what was acknowledged since it began', async () => {
+  const url = await emptyPostgres();
+  const client = await plainClient(url);
+  const queue = closedAfterwards(await open(url));
+  await client.query('begin');
+  const inside = await queue.enqueue('mail', 1, { tx: client });
+  const before = await queue.enqueue('mail', 2);
+  const heard: (string | undefined)[] = [];
+  queue.on('created', ({ id }) => heard.push(id));
+  const after = await queue.enqueue('mail', 3);
+  await client.query('commit');
+  await expect.poll(() => heard).toEqual([inside.id, before.id, after.id]);
+});
