@@ -6,17 +6,22 @@ import { expect, onTestFinished } from 'vitest';
 import type { Store, StoreContext } from '../../src/core/store.js';
 import { postgresStore } from '../../src/stores/postgres/index.js';
 import { createSystem } from '../../src/system.js';
+import type { Afterwards } from '../services.js';
 
 export { newJob } from './new-job.js';
 
 export const system = createSystem();
 
 /** A client of the test's own, as a user has one. */
-export async function plainClient(url: string, options: object = {}): Promise<pg.Client> {
+export async function plainClient(
+  url: string,
+  options: object = {},
+  afterwards: Afterwards = onTestFinished,
+): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: url, ...options });
   client.on('error', () => undefined);
   await client.connect();
-  onTestFinished(() => client.end());
+  afterwards(() => client.end());
   return client;
 }
 

@@ -2,6 +2,7 @@
 import { expect } from 'vitest';
 import { open, type OpenOptions } from '../../src/index.js';
 import { provider } from '../leases-support.js';
+import type { Afterwards } from '../engines.js';
 import { closedAfterwards } from '../support.js';
 
 export type Where = Parameters<typeof open>[0];
@@ -24,11 +25,14 @@ export function recorded() {
   return { lines, logger: { debug: put, info: put, warn: put, error: put } };
 }
 
-/** A queue with two leases: one that is over in a second, and one that is held for an hour. */
-export async function leased(where: Where, options: OpenOptions = {}) {
+/**
+ * A queue with two leases: one that is over in a second, and one that is held for an hour. Each test mostly waits, so those of
+ * a file run at once; vitest then knows only by the test's own `afterwards` whose end is meant.
+ */
+export async function leased(where: Where, afterwards: Afterwards, options: OpenOptions = {}) {
   const room = provider();
   const { logger, lines } = recorded();
-  const queue = closedAfterwards(await open(where, { resources: [room.resource], logger, ...options }));
+  const queue = closedAfterwards(await open(where, { resources: [room.resource], logger, ...options }), afterwards);
   const held = await queue.lease(room.resource, { size: 2 }, { ttl: '1h' });
   const brief = await queue.lease(room.resource, { size: 1 }, { ttl: '1s' });
   return { room, queue, held, brief, lines };
