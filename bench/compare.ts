@@ -4,16 +4,16 @@ import { measureApart } from './child.js';
 import { type Cell, cells, type Store } from './contender.js';
 import { installPeers, peerVersions } from './peers.js';
 import { moduleOf } from './places.js';
-import { boards, type Step } from './plan.js';
+import { boards, type Entrant, type Step } from './plan.js';
 import { quantileOf } from './quantile.js';
-import { type Server, serverFor, type ServerOptions } from './servers.js';
+import { type Server, type ServerOptions, serversOnDemand } from './servers.js';
 
 /** One number of a table, as often as it was measured. */
 export interface Measured {
   readonly board: string;
   readonly cell: Cell;
   readonly entrant: string;
-  readonly kind: 'lastout' | 'peer' | 'floor';
+  readonly kind: Entrant['kind'];
   readonly rounds: readonly Round[];
 }
 
@@ -52,13 +52,12 @@ export async function compare(steps: readonly Step[], options: ServerOptions): P
   if (steps.some(({ entrant }) => entrant.kind === 'peer')) installPeers();
   const total = steps.reduce((sum, { seconds }) => sum + seconds + overheadSeconds, 0);
   console.log(`${steps.length} measurements, about ${Math.ceil(total / 60)} minutes.`);
-  const servers = new Map<Store, Server>();
+  const servers = serversOnDemand(options);
   const rounds = new Map<string, Round[]>();
   try {
     for (const [index, step] of steps.entries()) {
       const { board, cell, entrant, round } = step;
-      if (!servers.has(board.store)) servers.set(board.store, await serverFor(board.store, options));
-      const result = await once(step, servers.get(board.store)!);
+      const result = await once(step, await servers.of(board.store));
       const key = [board.id, cell, entrant.name].join('|');
       rounds.set(key, [...(rounds.get(key) ?? []), result]);
       const left = (elapsed() / (index + 1)) * (steps.length - index - 1);
@@ -67,15 +66,13 @@ export async function compare(steps: readonly Step[], options: ServerOptions): P
           `${board.id.padEnd(13)}  ${cell.padEnd(10)}  ${entrant.name.padEnd(26)}  ${shown(result)}`,
       );
     }
-    const about: Partial<Record<Store, string>> = {};
-    for (const [store, server] of servers) about[store] = server.about;
-    return { measured: collected(rounds), servers: about, versions: peerVersions(), seconds: elapsed() };
+    return { measured: collected(rounds), servers: servers.about(), versions: peerVersions(), seconds: elapsed() };
   } finally {
-    for (const server of servers.values()) await server.stop();
+    await servers.stop();
   }
 }
 
-async function once({ board, cell, entrant, round, seconds }: Step, server: Server): Promise<Round> {
+export async function once({ board, cell, entrant, round, seconds }: Step, server: Server): Promise<Round> {
   try {
     const at = await server.empty();
     const order = { module: moduleOf(entrant), where: { store: board.store, at, setup: entrant.setup }, cell, seconds };

@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { compareAgainst } from './against.js';
 import { compareCleaning } from './clean.js';
 import { compare } from './compare.js';
 import { cells, type Cell, type Store, stores } from './contender.js';
@@ -21,6 +22,7 @@ npm run bench -- profile sqlite drain100   where the time of one cell goes, for 
 npm run bench -- claim sqlite postgres     what a claim costs with 1 k, 100 k and 1 M stored jobs; also read; no store: all of them
 npm run bench -- snapshot                  what PostgreSQL loses under a snapshot that somebody holds open
 npm run bench -- clean sqlite redis        what the removal of 1 M finished jobs does to callers; no store: all of them
+npm run bench -- --against FOLDER          CPU per job beside an earlier build of lastout, in turns, 10 rounds
 
 --rounds 1 --seconds 2     shorter; the numbers mean less
 --sizes 20000             clean, claim, read, snapshot: other numbers of jobs
@@ -39,6 +41,7 @@ const { values, positionals } = parseArgs({
     appendfsync: { type: 'string', default: 'everysec' },
     json: { type: 'string' },
     markdown: { type: 'string' },
+    against: { type: 'string' },
     gate: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
@@ -68,7 +71,14 @@ if (first === 'claim' || first === 'read') {
   process.exitCode = within ? 0 : 1;
 } else if (first === 'clean') await cleanAll(rest);
 else if (first === 'profile') await profileCell(rest[0], rest[1] ?? 'drain100');
+else if (values.against !== undefined) await compareWithEarlier(values.against);
 else await compareAll();
+
+async function compareWithEarlier(folder: string): Promise<void> {
+  const seconds = values.seconds === undefined ? null : Number(values.seconds);
+  const wish = { folder, words: positionals, rounds: Number(values.rounds ?? 10), seconds };
+  if (!(await compareAgainst(wish, serverOptions(false)))) process.exitCode = 1;
+}
 
 async function compareAll(): Promise<void> {
   const steps = planned({

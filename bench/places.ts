@@ -10,5 +10,6 @@ export const cache = join(root, '.cache');
 export const home = join(root, 'bench');
 
 export function moduleOf({ kind, module }: Pick<Entrant, 'kind' | 'module'>): string {
+  if (kind === 'earlier') return module;
   return kind === 'peer' ? join(home, 'peers', module) : join(built, 'systems', module);
 }

@@ -3,8 +3,8 @@ import { cells, type Cell, type Store } from './contender.js';
 
 export interface Entrant {
   readonly name: string;
-  readonly kind: 'lastout' | 'peer' | 'floor';
-  /** In `systems/` if it is ours or the bare engine, else in `peers/`. */
+  readonly kind: 'lastout' | 'peer' | 'floor' | 'earlier';
+  /** In `systems/` if it is ours or the bare engine, in `peers/` if it is a peer; of an earlier build the whole path. */
   readonly module: string;
   readonly setup: string;
   readonly cells: readonly Cell[];

@@ -53,6 +53,28 @@ export async function serverFor(store: Store, options: ServerOptions): Promise<S
   }
 }
 
+/** Servers that start when they are first asked for. */
+export interface Servers {
+  of(store: Store): Promise<Server>;
+  about(): Partial<Record<Store, string>>;
+  stop(): Promise<void>;
+}
+
+export function serversOnDemand(options: ServerOptions): Servers {
+  const started = new Map<Store, Server>();
+  return {
+    async of(store) {
+      const server = started.get(store) ?? (await serverFor(store, options));
+      started.set(store, server);
+      return server;
+    },
+    about: () => Object.fromEntries([...started].map(([store, { about }]) => [store, about])),
+    async stop() {
+      for (const server of started.values()) await server.stop();
+    },
+  };
+}
+
 function none(about: string, empty: () => string): Server {
   return {
     about,
